@@ -1,0 +1,54 @@
+# Holdfast. "make help" lists what there is.
+#
+# Nothing here is installed by hand: Go fetches what a target needs at a pinned
+# version, and the control plane for tests is built once into the user's cache.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+# Builds are reproducible: no paths, no version-control stamp of the moment, no
+# cgo. The evidence of a run is bound to the digest of the executable, so the
+# same checkout must give the same bytes again, also with an untracked evidence
+# directory in it.
+REVISION := $(shell git rev-parse HEAD 2>/dev/null || echo unknown)
+MODIFIED := $(shell git diff --quiet HEAD -- 2>/dev/null && echo false || echo true)
+export CGO_ENABLED := 0
+GOBUILD := go build -trimpath -buildvcs=false -ldflags "-s -w -X main.revision=$(REVISION) -X main.modified=$(MODIFIED)"
+
+GOLANGCI_LINT := go run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
+GOVULNCHECK := go run golang.org/x/vuln/cmd/govulncheck@v1.9.0
+
+.PHONY: help
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: build
+build: ## build the commands into bin/
+	@mkdir -p bin
+	$(GOBUILD) -o bin/ ./cmd/...
+
+.PHONY: demo
+demo: build ## kill a preflight in the middle on a real control plane, and clean up by evidence
+	go run ./examples/showcase
+
+.PHONY: test
+test: ## run every test, on a real control plane
+	go test -timeout 30m ./...
+
+.PHONY: lint
+lint: ## static analysis and import rules
+	$(GOLANGCI_LINT) run ./...
+
+.PHONY: verify
+verify: ## what must be true before a change lands: format, tidy modules, vet, lint, known vulnerabilities
+	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { echo "not gofmt-ed:"; gofmt -l $$(git ls-files '*.go'); exit 1; }
+	go mod tidy -diff
+	go -C test/controlplane/binaries mod tidy -diff
+	go vet ./...
+	$(MAKE) lint
+	$(GOVULNCHECK) ./... || { code=$$?; [ $$code -eq 3 ] && exit 3; echo "the vulnerability database could not be reached: not checked"; }
+
+.PHONY: bench
+bench: build ## measure against the floor and against shell with kubectl
+	go test -run '^$$' -bench . -benchtime 3x ./test/bench/...

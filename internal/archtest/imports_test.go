@@ -1,0 +1,187 @@
+package archtest
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/holdfast-project/holdfast/"
+
+// rule forbids edges from every package that from matches. A pattern is an
+// import path, relative to the module when it starts with "internal/" or
+// "cmd/"; "/..." at its end means the package and all below it.
+type rule struct {
+	from string
+	// deps are forbidden anywhere among the package's dependencies: what the
+	// linker would put into a binary with it.
+	deps []string
+	// direct are forbidden in the package's own import list only.
+	direct []string
+	why    string
+}
+
+// impure is what a decision must not touch itself: it is given what was read,
+// and the time, as values.
+var impure = []string{"os", "io/fs", "net", "net/http", "log", "log/slog", "time/tzdata", "context", "k8s.io/client-go/...", "sigs.k8s.io/controller-runtime/..."}
+
+func rules() []rule {
+	halfA := []string{"internal/evidence/...", "internal/journal/...", "internal/cleanup/...", "internal/preflight/...", "internal/render/..."}
+	return []rule{
+		{from: "internal/evidence", deps: []string{"k8s.io/...", "sigs.k8s.io/...", "helm.sh/...", "net", "internal/kube"},
+			why: "that nothing is sent before the evidence is accepted is proven by the linker"},
+		{from: "internal/journal", deps: []string{"k8s.io/...", "helm.sh/...", "internal/kube"},
+			why: "the write side of the evidence knows files, not clusters"},
+		{from: "internal/durable", deps: []string{"k8s.io/...", "internal/evidence/...", "internal/journal/...", "internal/identity"},
+			why: "durable publication knows no file name and no meaning"},
+		{from: "internal/identity", deps: []string{"k8s.io/...", "internal/...", "net"},
+			why: "everything else may import it, the pure packages too"},
+		{from: "internal/strictjson", deps: []string{"k8s.io/...", "internal/...", "net"},
+			why: "decoding evidence needs the standard library alone"},
+		{from: "internal/kube", deps: append([]string{"internal/plunger/...", "internal/ui", "sigs.k8s.io/controller-runtime/pkg/manager", "sigs.k8s.io/controller-runtime/pkg/cache"}, halfA...),
+			why: "the one package that writes to a cluster takes identities, not decisions"},
+		{from: "internal/redact", deps: []string{"k8s.io/client-go/..."}, why: "redaction works on text"},
+		{from: "internal/ui", deps: []string{"k8s.io/...", "internal/evidence/..."}, why: "what a person sees is text by then"},
+		{from: "internal/cleanup/decide", deps: []string{"k8s.io/...", "internal/kube", "internal/evidence/..."}, direct: impure,
+			why: "a decision is a pure function of what was read"},
+		{from: "internal/preflight/decide", deps: []string{"k8s.io/client-go/kubernetes", "k8s.io/client-go/rest", "internal/kube"}, direct: impure,
+			why: "a decision is a pure function of what was read"},
+		{from: "internal/plunger/decide", deps: []string{"k8s.io/client-go/kubernetes", "k8s.io/client-go/rest", "internal/kube"}, direct: impure,
+			why: "a decision is a pure function of what was read"},
+		{from: "internal/cleanup", deps: []string{"internal/preflight/...", "internal/render/...", "helm.sh/...", "internal/ui"},
+			why: "cleanup creates nothing and renders nothing"},
+		{from: "internal/preflight", direct: []string{"helm.sh/...", "internal/ui"},
+			why: "the run renders through internal/render and reports through an interface"},
+		{from: "internal/render", deps: []string{"internal/journal", "internal/kube", "internal/evidence/..."},
+			why: "rendering reads charts and writes nowhere"},
+		{from: "internal/cli/preflight", direct: []string{"k8s.io/client-go/...", "helm.sh/..."},
+			why: "the command line judges arguments and picks exit codes"},
+		{from: "internal/cli/plunger", direct: []string{"k8s.io/client-go/kubernetes", "k8s.io/client-go/rest"},
+			why: "the command line judges arguments and wires"},
+		{from: "cmd/upgrade-production-images", deps: []string{"internal/plunger/...", "internal/cli/plunger"}, direct: []string{"k8s.io/...", "helm.sh/..."},
+			why: "the two commands share a core and nothing above it"},
+		{from: "cmd/flux-plunger", deps: append([]string{"internal/cli/preflight"}, halfA...), why: "the two commands share a core and nothing above it"},
+		{from: "internal/plunger/...", deps: halfA, why: "the two halves share a core and nothing above it"},
+		{from: "internal/plunger/gather", deps: []string{"sigs.k8s.io/controller-runtime/pkg/cache"},
+			why: "a decision rests on live reads, never on a cache"},
+		{from: "internal/plunger/drain", direct: []string{"sigs.k8s.io/controller-runtime/pkg/manager", "sigs.k8s.io/controller-runtime/pkg/cache"},
+			why: "when the drain runs the manager and its caches are gone"},
+	}
+}
+
+// Requests to a cluster are made where their preconditions cannot be forgotten.
+// The named exceptions wire a manager or read live; none of them writes.
+func TestOnlyKubeTalksToTheCluster(t *testing.T) {
+	allowed := []string{"internal/kube", "internal/plunger", "internal/cli/plunger", "internal/render", "internal/plunger/gather", "internal/plunger/drain", "internal/plunger/hook"}
+	for path, p := range load(t) {
+		name := strings.TrimPrefix(path, module)
+		if !strings.HasPrefix(name, "internal/") || slices.Contains(allowed, name) {
+			continue
+		}
+		for _, imp := range p.Imports {
+			if imp == "k8s.io/client-go/kubernetes" || imp == "k8s.io/client-go/dynamic" || imp == "k8s.io/client-go/rest" {
+				t.Errorf("%s imports %s: requests to a cluster are made in internal/kube", name, imp)
+			}
+		}
+	}
+}
+
+func TestImportRules(t *testing.T) {
+	graph := load(t)
+	for _, problem := range broken(graph, rules()) {
+		t.Error(problem)
+	}
+}
+
+// A rule must be able to fail: a graph with each forbidden edge planted is
+// refused, edge by edge.
+func TestEveryImportRuleCanFail(t *testing.T) {
+	for _, r := range rules() {
+		for _, edges := range [][]string{r.deps, r.direct} {
+			for _, bad := range edges {
+				from := module + strings.TrimSuffix(r.from, "/...")
+				target := full(strings.Replace(bad, "/...", "/planted", 1))
+				graph := map[string]pkg{from: {ImportPath: from, Imports: []string{target}, Deps: []string{target}}}
+				if len(broken(graph, []rule{r})) == 0 {
+					t.Errorf("%s importing %s is not caught", r.from, bad)
+				}
+			}
+		}
+	}
+}
+
+func broken(graph map[string]pkg, rs []rule) (problems []string) {
+	for path, p := range graph {
+		for _, r := range rs {
+			if !matches(module+r.from, path) {
+				continue
+			}
+			for _, bad := range forbidden(p.Deps, r.deps, path) {
+				problems = append(problems, path+" depends on "+bad+": "+r.why)
+			}
+			for _, bad := range forbidden(p.Imports, r.direct, path) {
+				problems = append(problems, path+" imports "+bad+": "+r.why)
+			}
+		}
+	}
+	slices.Sort(problems)
+	return problems
+}
+
+func forbidden(edges, patterns []string, self string) (bad []string) {
+	for _, edge := range edges {
+		for _, pattern := range patterns {
+			if edge != self && matches(full(pattern), edge) {
+				bad = append(bad, edge)
+			}
+		}
+	}
+	return bad
+}
+
+func full(pattern string) string {
+	if strings.HasPrefix(pattern, "internal/") || strings.HasPrefix(pattern, "cmd/") {
+		return module + pattern
+	}
+	return pattern
+}
+
+func matches(pattern, path string) bool {
+	if root, ok := strings.CutSuffix(pattern, "/..."); ok {
+		return path == root || strings.HasPrefix(path, root+"/")
+	}
+	return pattern == path
+}
+
+// pkg is the part of "go list -json" that the rules need.
+type pkg struct {
+	ImportPath, Dir, Doc, Name string
+	GoFiles, Imports, Deps     []string
+}
+
+// load lists the module's packages with what each of them links.
+func load(t *testing.T) map[string]pkg {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "go", "list", "-json=ImportPath,Dir,Doc,Name,GoFiles,Imports,Deps", module+"...")
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("listing the module's packages: %v\n%s", err, stderr.String())
+	}
+	graph := map[string]pkg{}
+	for decoder := json.NewDecoder(bytes.NewReader(out)); ; {
+		var p pkg
+		if err := decoder.Decode(&p); errors.Is(err, io.EOF) {
+			return graph
+		} else if err != nil {
+			t.Fatalf("decoding the package list: %v", err)
+		}
+		graph[p.ImportPath] = p
+	}
+}
