@@ -1,0 +1,85 @@
+package evidence
+
+import (
+	"slices"
+
+	"github.com/holdfast-project/holdfast/internal/identity"
+)
+
+// Inventory is what validated evidence says, flat over all attempts (A5.11).
+// Only the loader builds a complete one.
+type Inventory struct {
+	Parameters Parameters
+	Journal    Journal
+	// Plans holds the plan of each attempt, in the order of Journal.Attempts.
+	Plans []Plan
+	// Resources holds every acknowledged object, in the order of creation.
+	Resources []Acknowledged
+	// Slots holds every planned slot, acknowledged or not, in the order of
+	// creation.
+	Slots []SlotState
+	// Warnings are for the operator: accepted, but worth a line.
+	Warnings []string
+}
+
+// Acknowledged is an object that our own create made, proven by a durable
+// receipt. It is the only thing that a deletion accepts. Its fields are closed
+// and the loader alone builds it, so that a UID read from the live cluster can
+// not be turned into one.
+type Acknowledged struct {
+	ref      identity.SlotRef
+	object   identity.Object
+	nonce    string
+	released bool
+	children []identity.Object
+	order    int
+}
+
+// Ref is the attempt and slot that it belongs to.
+func (a Acknowledged) Ref() identity.SlotRef { return a.ref }
+
+// Object is the recorded identity, with the UID of the receipt.
+func (a Acknowledged) Object() identity.Object { return a.object }
+
+// Nonce is the attempt's nonce, which the object and its Pods carry.
+func (a Acknowledged) Nonce() string { return a.nonce }
+
+// Released reports whether the release of a suspended Job was made durable, so
+// that it may have had Pods (A4.2c).
+func (a Acknowledged) Released() bool { return a.released }
+
+// Children are the Pods with a receipt of their own, sorted by UID.
+func (a Acknowledged) Children() []identity.Object { return slices.Clone(a.children) }
+
+// Order is the position in Inventory.Slots.
+func (a Acknowledged) Order() int { return a.order }
+
+// State is how far a slot came.
+type State string
+
+// The states of a slot. An uncertain one stays uncertain when it is reconciled: a
+// statement is no proof.
+const (
+	StatePlanned      State = "planned"
+	StateUncertain    State = "uncertain"
+	StateRejected     State = "rejected"
+	StateAcknowledged State = "acknowledged"
+)
+
+// SlotState is one planned slot and what the evidence says of it.
+type SlotState struct {
+	Ref identity.SlotRef
+	// Object is the planned place; it has no UID.
+	Object     identity.Object
+	Nonce      string
+	PlanSHA256 string
+	State      State
+	// AuditID is that of the create request, empty when it is planned only.
+	AuditID string
+	// Reconciled is true when a release owner's statement is recorded
+	// (A6.15), and Statement is its text.
+	Reconciled bool
+	Statement  string
+	// Order is the position over all attempts, in the order of creation.
+	Order int
+}
