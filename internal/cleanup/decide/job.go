@@ -1,0 +1,244 @@
+package decide
+
+import (
+	"cmp"
+	"slices"
+	"time"
+)
+
+// job is what the history of one acknowledged Job amounts to.
+//
+// Gone means (A6.3): an absence read for the Job, then no owned and no orphaned
+// Pod in two successive lists at least a second apart, and each recorded child
+// read absent, all of it after the last failed read. One list is not enough: a
+// Job controller with a stale cache can still be creating a Pod when its Job
+// disappears.
+type job struct {
+	Resource
+	census census
+	// deleted is when the first DELETE was answered; the deadline counts from
+	// it, however often the DELETE is repeated.
+	deleted time.Duration
+	asked   bool
+
+	everAbsent bool
+	absentAt   time.Duration // the first absence read's answer
+	lateWindow bool          // released, and no Pod known at absentAt
+	podSeen    bool
+
+	failedAt  time.Duration // the last failed read's answer
+	confirmed bool          // an absence read since the last failure
+	since     time.Duration // that read's answer
+	quiet     bool          // a first clean list since then
+	quietAt   time.Duration
+	twice     bool // a second clean list
+
+	current   *Read           // the Job itself when last seen there
+	owned     []Pod           // by the last list, if it succeeded
+	orphans   []Pod           // by the last successful list: doubt stays
+	childGone map[string]bool // by UID
+	childHere map[string]Read // by UID
+
+	conflict   bool
+	replacedBy Read
+	replaced   *Child // set when a child Pod was replaced, not the Job
+
+	settled bool
+	endedAt time.Duration
+}
+
+// event is one answer in a Job's history.
+type event struct {
+	sent, answered time.Duration
+	read           *Read
+	child          *Child // read is of this child
+	list           *PodList
+}
+
+// foldJob reads a Job's history in the order of its answers.
+func foldJob(r Resource, lists []PodList, c census) job {
+	j := job{Resource: r, census: c, podSeen: len(r.Children) > 0, childGone: map[string]bool{}, childHere: map[string]Read{}}
+	if len(r.Deletes) == 0 {
+		return j
+	}
+	j.asked, j.deleted = true, r.Deletes[0].Answered
+	for _, e := range eventsOf(r, lists) {
+		j.take(e)
+		if j.conflict {
+			break
+		}
+		j.settle(e.answered)
+	}
+	return j
+}
+
+func eventsOf(r Resource, lists []PodList) (events []event) {
+	for i := range r.Reads {
+		read := &r.Reads[i]
+		events = append(events, event{read.Sent, read.Answered, read, nil, nil})
+	}
+	for i := range r.Children {
+		child := &r.Children[i]
+		for k := range child.Reads {
+			read := &child.Reads[k]
+			events = append(events, event{read.Sent, read.Answered, read, child, nil})
+		}
+	}
+	for i := range lists {
+		list := &lists[i]
+		events = append(events, event{list.Sent, list.Answered, nil, nil, list})
+	}
+	slices.SortStableFunc(events, func(a, b event) int { return cmp.Compare(a.answered, b.answered) })
+	return events
+}
+
+func (j *job) take(e event) {
+	switch {
+	case e.list != nil:
+		j.takeList(*e.list)
+	case e.child != nil:
+		j.takeChild(*e.child, *e.read)
+	default:
+		j.takeRead(*e.read)
+	}
+}
+
+// fail discards every sign of absence so far: only successful reads after the
+// last failure settle. What is settled stays so; a failure is no sign of life.
+func (j *job) fail(at time.Duration) {
+	if j.settled {
+		return
+	}
+	j.failedAt = at
+	j.confirmed, j.quiet, j.twice = false, false, false
+	clear(j.childGone)
+}
+
+// alive takes back every sign of absence: something of the Job was seen.
+func (j *job) alive() {
+	j.settled, j.quiet, j.twice = false, false, false
+}
+
+func (j *job) takeRead(read Read) {
+	j.current = nil
+	if read.Found == Failed {
+		j.fail(read.Answered)
+		return
+	}
+	if read.Found == Present {
+		if read.UID != j.Object.UID {
+			j.replace(read, nil)
+			return
+		}
+		j.current, j.confirmed = &read, false
+		j.alive()
+		return
+	}
+	if !j.everAbsent {
+		j.everAbsent, j.absentAt = true, read.Answered
+		j.lateWindow = j.Released && !j.podSeen
+	}
+	if !j.confirmed && read.Sent >= j.failedAt {
+		j.confirmed, j.since = true, read.Answered
+	}
+}
+
+func (j *job) takeChild(child Child, read Read) {
+	uid := child.Object.UID
+	delete(j.childHere, uid)
+	switch read.Found {
+	case Failed:
+		j.fail(read.Answered)
+	case Absent:
+		j.childGone[uid] = read.Sent >= j.failedAt
+	case Present:
+		if read.UID != uid {
+			j.replace(read, &child)
+			return
+		}
+		j.childHere[uid] = read
+		delete(j.childGone, uid)
+		j.alive()
+	}
+}
+
+func (j *job) takeList(list PodList) {
+	j.owned = nil
+	if list.Failed {
+		j.fail(list.Answered)
+		return
+	}
+	j.orphans = nil
+	for _, p := range list.Pods {
+		j.podSeen = j.podSeen || ownedBy(p, j.Resource) || pointsAt(p, j.Resource)
+		switch {
+		case ownedBy(p, j.Resource):
+			j.owned = append(j.owned, p)
+		case j.census.orphanOf(p, j.Resource):
+			j.orphans = append(j.orphans, p)
+		}
+	}
+	if len(j.owned)+len(j.orphans) > 0 {
+		j.alive()
+		return
+	}
+	if !j.confirmed || list.Sent < j.since {
+		return
+	}
+	if !j.quiet {
+		j.quiet, j.quietAt = true, list.Answered
+	} else if list.Sent-j.quietAt >= QuietFor && list.Sent >= j.windowEnd() {
+		j.twice = true
+	}
+}
+
+// windowEnd is until when lists go on although nothing is seen: a Pod create of
+// a released Job may still be waiting in a webhook. Once a Pod of it was seen,
+// there is nothing left to wait for but that Pod.
+func (j *job) windowEnd() time.Duration {
+	if !j.everAbsent || !j.lateWindow || j.podSeen {
+		return 0
+	}
+	return j.absentAt + LatePodWindow
+}
+
+// deadline is when waiting for this Job ends (A6.6). The window for a first Pod
+// lies outside it, and what appears in the window gets the same time again.
+func (j *job) deadline() time.Duration {
+	d := j.deleted + Patience
+	if j.everAbsent && j.lateWindow && j.absentAt <= d {
+		return j.absentAt + LatePodWindow + Patience
+	}
+	return d
+}
+
+func (j *job) settle(at time.Duration) {
+	if j.settled || !j.twice || !j.confirmed || at > j.deadline() {
+		return
+	}
+	for _, child := range j.Children {
+		if !j.childGone[child.Object.UID] {
+			return
+		}
+	}
+	j.settled, j.endedAt = true, at
+}
+
+func (j *job) replace(read Read, child *Child) {
+	j.conflict, j.replacedBy, j.replaced, j.endedAt = true, read, child, read.Answered
+}
+
+// ended reports whether the wait for this Job is over, and when that was.
+func (j *job) ended(now time.Duration) (time.Duration, bool) {
+	switch {
+	case !j.asked:
+		return 0, false
+	case j.conflict || j.settled:
+		return j.endedAt, true
+	default:
+		return j.deadline(), now >= j.deadline()
+	}
+}
+
+// gone is the only answer that opens the barrier.
+func (j *job) gone() bool { return j.settled && !j.conflict }
