@@ -45,11 +45,9 @@ const (
 	Unexplained Outcome = "unexplained"
 	// Remaining: it was still there when its time was over.
 	Remaining Outcome = "remaining"
-	// Unreadable: its absence could not be read.
+	// Unreadable: its absence could not be read, or the cluster is not proven
+	// to be the recorded one (A6.2).
 	Unreadable Outcome = "unreadable"
-	// Untouched: nothing was sent for it, since the cluster is not proven to be
-	// the recorded one (A6.2), or the planned name was not looked at.
-	Untouched Outcome = "untouched"
 )
 
 // Result is preflight-cleanup-result.json (A6.9). Its lists are never null.

@@ -103,3 +103,15 @@ func nextList(lists []PodList) time.Duration {
 	}
 	return lists[len(lists)-1].Answered + pause(len(lists))
 }
+
+// Concerns returns whether a Pod of the namespace matters to this cleanup. All
+// others are strangers, and nothing is kept of them.
+func (s State) Concerns() func(Pod) bool {
+	c := newCensus(s)
+	return func(p Pod) bool {
+		if _, registered := c.nonces[p.Nonce]; registered || c.belongsToAJob(p) {
+			return true
+		}
+		return slices.ContainsFunc(s.Resources, func(r Resource) bool { return pointsAt(p, r) })
+	}
+}
