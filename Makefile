@@ -52,3 +52,7 @@ verify: ## what must be true before a change lands: format, tidy modules, vet, l
 .PHONY: bench
 bench: build ## measure against the floor and against shell with kubectl
 	go test -run '^$$' -bench . -benchtime 3x ./test/bench/...
+
+.PHONY: mutants
+mutants: ## plant faults in what decides and see that the tests notice each of them
+	go run ./test/mutants -generate internal/cleanup/decide,internal/preflight/decide,internal/plunger/decide

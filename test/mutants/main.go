@@ -1,0 +1,138 @@
+// Command mutants plants faults in the code and reports those that no test
+// notices.
+//
+// There are two kinds. Planted faults are written by hand, one for each promise
+// that the tests must keep (a dropped fsync, a delete without its UID); they are
+// listed in planted/*.yaml with the tests that must go red. Generated ones are
+// every small change of a decision package: a comparison turned, a condition
+// negated, a statement left out.
+//
+// Its invariant: nothing in the tree is changed. A fault is an overlay that the
+// Go tool compiles in the file's place, so a run that dies leaves nothing
+// behind. A planted fault whose text is not found exactly once is an error, not
+// a fault that was caught.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := run(ctx, os.Args[1:], os.Stdout)
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "mutants:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, args []string, stdout io.Writer) error {
+	flags := flag.NewFlagSet("mutants", flag.ContinueOnError)
+	planted := flags.String("planted", "test/mutants/planted", "directory of the lists of planted faults; empty for none")
+	packages := flags.String("generate", "", "comma-separated package directories whose every small change is tried")
+	survivors := flags.String("survivors", "test/mutants/survivors.yaml", "generated faults that may live, each with its reason")
+	only := flags.String("only", "", "try only the faults whose name contains this")
+	jobs := flags.Int("jobs", 2, "faults tried side by side")
+	share := flags.Int("percent", 95, "share of generated faults that must be noticed")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	faults, err := gather(*planted, *packages, *only)
+	if err != nil {
+		return err
+	}
+	excused, err := readSurvivors(*survivors)
+	if err != nil {
+		return err
+	}
+	trial := trial{jobs: *jobs, report: func(f fault, v verdict) {
+		if v == lived {
+			fmt.Fprintf(stdout, "lived: %s\n", f.describe())
+		}
+	}}
+	if err := trial.baseline(ctx, faults); err != nil {
+		return err
+	}
+	return judge(stdout, faults, trial.run(ctx, faults), excused, *share)
+}
+
+func gather(planted, packages, only string) ([]fault, error) {
+	var faults []fault
+	if planted != "" {
+		list, err := readPlanted(planted)
+		if err != nil {
+			return nil, err
+		}
+		faults = append(faults, list...)
+	}
+	for dir := range strings.SplitSeq(packages, ",") {
+		if dir == "" {
+			continue
+		}
+		list, err := generate(dir)
+		if err != nil {
+			return nil, err
+		}
+		faults = append(faults, list...)
+	}
+	kept := faults[:0]
+	for _, f := range faults {
+		if strings.Contains(f.name, only) {
+			kept = append(kept, f)
+		}
+	}
+	if len(kept) == 0 {
+		return nil, errors.New("no fault to try: name packages with -generate, or a directory of lists with -planted")
+	}
+	return kept, nil
+}
+
+// judge prints the closing line and says whether the tests held. Every planted
+// fault must be caught; of the generated ones the given share, and every one
+// that lived must be explained.
+func judge(stdout io.Writer, faults []fault, verdicts []verdict, excused map[string]string, share int) error {
+	var plantedAll, plantedCaught, generatedAll, generatedKilled int
+	var problems []string
+	for i, f := range faults {
+		switch {
+		case verdicts[i] == notViable && f.planted:
+			problems = append(problems, f.name+" does not compile, so it proves nothing")
+		case verdicts[i] == notViable:
+			continue
+		case f.planted:
+			plantedAll++
+			if verdicts[i] == killed {
+				plantedCaught++
+			}
+		default:
+			generatedAll++
+			if verdicts[i] == killed {
+				generatedKilled++
+			} else if excused[f.name] == "" {
+				problems = append(problems, f.name+" lived and is not explained")
+			}
+		}
+	}
+	for _, p := range problems {
+		fmt.Fprintln(stdout, "problem:", p)
+	}
+	fmt.Fprintf(stdout, "mutants: planted=%d caught=%d generated=%d killed=%d\n", plantedAll, plantedCaught, generatedAll, generatedKilled)
+	switch {
+	case plantedCaught < plantedAll:
+		return fmt.Errorf("%d planted faults were not caught", plantedAll-plantedCaught)
+	case generatedKilled*100 < generatedAll*share:
+		return fmt.Errorf("%d of %d generated faults were noticed, fewer than %d %%", generatedKilled, generatedAll, share)
+	case len(problems) > 0:
+		return fmt.Errorf("%d faults prove nothing or are not explained", len(problems))
+	}
+	return nil
+}

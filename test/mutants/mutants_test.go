@@ -1,0 +1,79 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+const tested = `package p
+
+// Larger returns the larger of two.
+func Larger(a, b int) int {
+	if a > b {
+		return a
+	}
+	return b
+}
+`
+
+const goodTest = `package p
+
+import "testing"
+
+func TestLarger(t *testing.T) {
+	for _, row := range [][3]int{{1, 2, 2}, {2, 1, 2}} {
+		if got := Larger(row[0], row[1]); got != row[2] {
+			t.Errorf("Larger(%d, %d) = %d", row[0], row[1], got)
+		}
+	}
+}
+`
+
+const plantedList = `- name: take-the-smaller
+  requirement: T1
+  file: p/p.go
+  replace: "if a > b {"
+  with: "if a < b {"
+  tests: ["./p"]
+`
+
+// A tool that reports must itself be able to report both ways: every fault of a
+// tested package is caught but the one that changes nothing, and a test that
+// asserts nothing is found out.
+func TestFaultsAreCaughtByTestsAndOnlyByTests(t *testing.T) {
+	for name, tc := range map[string]struct{ test, list, excuse, want, problem string }{
+		"a good test catches": {goodTest, plantedList, "- name: 'p/p.go Larger: >= for > in a > b #1'\n  reason: for equal numbers both are right\n",
+			"mutants: planted=1 caught=1 generated=3 killed=2", ""},
+		"an unexplained survivor is a problem": {goodTest, plantedList, "[]", "mutants: planted=1 caught=1 generated=3 killed=2", "not explained"},
+		"a test without assertions catches nothing": {"package p\n\nimport \"testing\"\n\nfunc TestLarger(*testing.T) { Larger(1, 2) }\n", plantedList, "[]",
+			"mutants: planted=1 caught=0 generated=3 killed=0", "planted faults were not caught"},
+		"a red test is no judge":   {strings.Replace(goodTest, "1, 2, 2", "1, 2, 1", 1), plantedList, "[]", "", "fail without any fault"},
+		"a stale list is an error": {goodTest, strings.Replace(plantedList, "a > b", "a > c", 1), "[]", "", "0 times"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Chdir(t.TempDir())
+			for file, content := range map[string]string{"go.mod": "module p\n\ngo 1.26\n", "p/p.go": tested, "p/p_test.go": tc.test, "planted/list.yaml": tc.list, "survivors.yaml": tc.excuse} {
+				if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+					t.Fatal(err)
+				}
+				if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			var out strings.Builder
+			err := run(t.Context(), []string{"-planted", "planted", "-survivors", "survivors.yaml", "-generate", "p", "-percent", "60"}, &out)
+			if !strings.Contains(out.String(), tc.want) {
+				t.Errorf("printed %q, want %q in it", out.String(), tc.want)
+			}
+			said := out.String()
+			if err != nil {
+				said += err.Error()
+			}
+			if (err != nil) != (tc.problem != "") || !strings.Contains(said, tc.problem) {
+				t.Errorf("said %q, want %q in it", said, tc.problem)
+			}
+		})
+	}
+}

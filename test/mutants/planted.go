@@ -1,0 +1,113 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"sigs.k8s.io/yaml"
+)
+
+// fault is one change of one file, and the tests that must notice it.
+type fault struct {
+	name     string
+	planted  bool
+	file     string
+	original string
+	changed  []byte
+	tests    []string
+	run      string
+}
+
+func (f fault) describe() string {
+	if f.original == "" {
+		return f.name
+	}
+	return f.name + "\n       " + f.original
+}
+
+// entry is a planted fault as it is written down.
+type entry struct {
+	// Name says what is broken, in a few words with dashes.
+	Name string `json:"name"`
+	// Requirement is the number that the fault violates.
+	Requirement string `json:"requirement"`
+	// File is changed: Replace, found in it exactly once, becomes With.
+	File    string `json:"file"`
+	Replace string `json:"replace"`
+	With    string `json:"with"`
+	// Tests are the packages whose tests must fail; Run narrows them.
+	Tests []string `json:"tests"`
+	Run   string   `json:"run,omitempty"`
+}
+
+// readPlanted reads every list in dir.
+func readPlanted(dir string) ([]fault, error) {
+	lists, err := filepath.Glob(filepath.Join(dir, "*.yaml"))
+	if err != nil {
+		return nil, fmt.Errorf("listing %s: %w", dir, err)
+	}
+	var faults []fault
+	for _, list := range lists {
+		data, err := os.ReadFile(list)
+		if err != nil {
+			return nil, fmt.Errorf("reading planted faults: %w", err)
+		}
+		var entries []entry
+		if err := yaml.UnmarshalStrict(data, &entries); err != nil {
+			return nil, fmt.Errorf("reading %s: %w", list, err)
+		}
+		for _, e := range entries {
+			f, err := e.plant()
+			if err != nil {
+				return nil, fmt.Errorf("%s: %s: %w", list, e.Name, err)
+			}
+			faults = append(faults, f)
+		}
+	}
+	return faults, nil
+}
+
+func (e entry) plant() (fault, error) {
+	if e.Name == "" || e.Requirement == "" || len(e.Tests) == 0 || e.Replace == e.With {
+		return fault{}, fmt.Errorf("a fault needs a name, a requirement, tests and a change")
+	}
+	source, err := os.ReadFile(e.File)
+	if err != nil {
+		return fault{}, fmt.Errorf("reading the file to change: %w", err)
+	}
+	if n := strings.Count(string(source), e.Replace); n != 1 {
+		return fault{}, fmt.Errorf("the text to replace is %d times in %s, want once: bring the list up to date", n, e.File)
+	}
+	changed := strings.Replace(string(source), e.Replace, e.With, 1)
+	return fault{name: e.Requirement + " " + e.Name, planted: true, file: e.File, changed: []byte(changed), tests: e.Tests, run: e.Run}, nil
+}
+
+// survivor is a generated fault that no test can notice, and why.
+type survivor struct {
+	Name   string `json:"name"`
+	Reason string `json:"reason"`
+}
+
+func readSurvivors(path string) (map[string]string, error) {
+	data, err := os.ReadFile(path)
+	if os.IsNotExist(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading the explained survivors: %w", err)
+	}
+	var list []survivor
+	if err := yaml.UnmarshalStrict(data, &list); err != nil {
+		return nil, fmt.Errorf("reading %s: %w", path, err)
+	}
+	excused := map[string]string{}
+	for _, s := range list {
+		if s.Reason == "" {
+			return nil, fmt.Errorf("reading %s: %s has no reason", path, s.Name)
+		}
+		excused[s.Name] = s.Reason
+	}
+	return excused, nil
+}
