@@ -1,0 +1,248 @@
+package kube
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
+
+	"github.com/holdfast-project/holdfast/internal/apipath"
+	"github.com/holdfast-project/holdfast/internal/identity"
+)
+
+// This file is the one place where an answer becomes knowledge. Everything in
+// it is pure.
+
+var (
+	errForeignAudit = errors.New("the answer does not carry our Audit-ID, so it is not the API server's answer to this request")
+	errRepeated     = errors.New("more than one request was sent")
+	errUnproven     = errors.New("this answer does not say whether the write was carried out")
+)
+
+// classify says what is known about a create (A3.5, A3.7). Everything that is
+// not proven to be a refusal or an acknowledgement is unknown.
+func classify(want CreateRequest, got answer) Created {
+	status, readable := got.status()
+	created := Created{Code: got.code, Reason: string(status.Reason)}
+	about := got.about(status)
+	if got.code == 0 && !got.connected {
+		created.Outcome, created.Err = Unsent, &NotSent{about, got.err}
+		return created
+	}
+	if cause := got.foreign(); cause != nil {
+		created.Err = &UnknownOutcome{about, cause}
+		return created
+	}
+	if refusedCreate(want.Place.Namespace, got, status, readable) {
+		created.Outcome, created.Err = Rejected, &Refused{about}
+		return created
+	}
+	meta, err := got.stored(want)
+	if err != nil {
+		created.Err = &UnknownOutcome{about, err}
+		return created
+	}
+	created.Outcome, created.Meta = Acknowledged, meta
+	return created
+}
+
+// foreign returns why the answer cannot be our own request's, nil if it is.
+func (a answer) foreign() error {
+	switch {
+	case a.code == 0:
+		return a.err
+	case a.attempts != 1:
+		return errRepeated
+	case len(a.auditIDs) != 1 || a.auditIDs[0] != a.call.auditID:
+		return errForeignAudit
+	default:
+		return nil
+	}
+}
+
+// refusedCreate is the list of A3.7. 409 is not in it: it can be the echo of our
+// own first request. 408 and every 5xx are not: the handler may still run.
+func refusedCreate(namespace string, got answer, status metav1.Status, readable bool) bool {
+	switch got.code {
+	case http.StatusTooManyRequests:
+		// Fairness refuses before a request is processed, in plain text.
+		return true
+	case http.StatusNotFound:
+		return readable && names(status, apipath.Resource{Plural: "namespaces"}, namespace)
+	default:
+		return readable && refusalCode(got.code)
+	}
+}
+
+func refusalCode(code int) bool {
+	switch code {
+	case http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden, http.StatusMethodNotAllowed,
+		http.StatusNotAcceptable, http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType, http.StatusUnprocessableEntity:
+		return true
+	default:
+		return false
+	}
+}
+
+// stored returns the metadata of a 201 that proves that this create made the
+// object (A3.5).
+func (a answer) stored(want CreateRequest) (Meta, error) {
+	if a.code != http.StatusCreated {
+		return Meta{}, errUnproven
+	}
+	meta, err := a.meta(want.Place)
+	if err != nil {
+		return Meta{}, err
+	}
+	if want.Nonce == "" || meta.Nonce != want.Nonce {
+		return Meta{}, errors.New("the object in the answer does not carry our nonce")
+	}
+	return meta, nil
+}
+
+// settle says what an answer proves about any write but a create: nil when it
+// was accepted, which for a delete is not yet absence (A6.5).
+func settle(got answer) error {
+	status, readable := got.status()
+	about := got.about(status)
+	if got.code == 0 && !got.connected {
+		return &NotSent{about, got.err}
+	}
+	if cause := got.foreign(); cause != nil {
+		return &UnknownOutcome{about, cause}
+	}
+	switch {
+	case got.code == http.StatusOK, got.code == http.StatusCreated, got.code == http.StatusAccepted:
+		if got.err != nil {
+			return &UnknownOutcome{about, got.err}
+		}
+		return nil
+	case got.call.verb == "create" && refusedCreate(got.call.object.Namespace, got, status, readable),
+		got.code == http.StatusTooManyRequests:
+		return &Refused{about}
+	case !readable:
+		return &UnknownOutcome{about, errUnproven}
+	case got.code == http.StatusConflict, got.failedTest(status):
+		return &Conflict{about}
+	case got.absent(status):
+		return &Gone{about}
+	case refusalCode(got.code):
+		return &Refused{about}
+	default:
+		return &UnknownOutcome{about, errUnproven}
+	}
+}
+
+// failedTest reports whether a JSON patch was refused because it could not be
+// applied, which for our patches means that a test failed: the object has
+// another UID or changed. The API server says so with a 422 that names no
+// object and no field; an object that would be invalid is named with its fields.
+func (a answer) failedTest(status metav1.Status) bool {
+	return a.code == http.StatusUnprocessableEntity && a.call.contentType == jsonPatch &&
+		(status.Details == nil || status.Details.Name == "" && len(status.Details.Causes) == 0)
+}
+
+// readable returns why a read proves nothing, and nil for a 200 that answers
+// our own request in full. A read may have been repeated.
+func readable(got answer) error {
+	status, ok := got.status()
+	about := got.about(status)
+	switch {
+	case got.code == 0 && !got.connected:
+		return &NotSent{about, got.err}
+	case got.code == 0:
+		return &Unreadable{about, got.err}
+	case len(got.auditIDs) != 1 || got.auditIDs[0] != got.call.auditID:
+		return &Unreadable{about, errForeignAudit}
+	case got.err != nil:
+		return &Unreadable{about, got.err}
+	case got.code == http.StatusOK:
+		return nil
+	case ok && got.absent(status):
+		return &Gone{about}
+	case ok && refusalCode(got.code):
+		return &Refused{about}
+	default:
+		return &Unreadable{about, errors.New("this answer proves neither presence nor absence")}
+	}
+}
+
+// absent is A6.2a; the caller has checked the Audit-ID.
+func (a answer) absent(status metav1.Status) bool {
+	resource, err := apipath.Of(a.call.object.APIVersion, a.call.object.Kind)
+	return err == nil && a.code == http.StatusNotFound && a.call.name != "" && names(status, resource, a.call.name)
+}
+
+// names reports whether a Status says NotFound of exactly this object.
+func names(status metav1.Status, resource apipath.Resource, name string) bool {
+	d := status.Details
+	return status.Reason == metav1.StatusReasonNotFound && d != nil && name != "" &&
+		d.Name == name && d.Group == resource.Group && d.Kind == resource.Plural
+}
+
+// status returns the answer's Status. It counts only when it is a complete
+// failure Status with the code of the response itself.
+func (a answer) status() (metav1.Status, bool) {
+	var status metav1.Status
+	if a.err != nil || utiljson.Unmarshal(a.body, &status) != nil {
+		return metav1.Status{}, false
+	}
+	ok := status.Kind == "Status" && status.APIVersion == "v1" && status.Status == metav1.StatusFailure && int(status.Code) == a.code
+	if !ok {
+		return metav1.Status{}, false
+	}
+	return status, true
+}
+
+// meta returns the metadata of the one object in the answer, which must be the
+// one that was asked for.
+func (a answer) meta(place identity.Object) (Meta, error) {
+	var object metav1.PartialObjectMetadata
+	if err := a.decode(&object); err != nil {
+		return Meta{}, err
+	}
+	partial := object.Kind == "PartialObjectMetadata" && object.APIVersion == "meta.k8s.io/v1"
+	if !partial && (object.Kind != place.Kind || object.APIVersion != place.APIVersion) {
+		return Meta{}, fmt.Errorf("the answer holds a %q of %q", object.Kind, object.APIVersion)
+	}
+	if object.Name != place.Name || object.Namespace != place.Namespace {
+		return Meta{}, fmt.Errorf("the answer holds the object %q of namespace %q", object.Name, object.Namespace)
+	}
+	if !identity.ValidUID(string(object.UID)) {
+		return Meta{}, fmt.Errorf("the object in the answer has %q for a UID", object.UID)
+	}
+	return metaOf(place, &object.ObjectMeta), nil
+}
+
+// decode reads the complete body. Keys are case-sensitive, as they are to the
+// API server.
+func (a answer) decode(into any) error {
+	if a.err != nil {
+		return a.err
+	}
+	if err := utiljson.Unmarshal(a.body, into); err != nil {
+		// The decoder's own message can quote the body.
+		return errors.New("the answer is not the JSON that was asked for")
+	}
+	return nil
+}
+
+// about returns what messages say of the answer.
+func (a answer) about(status metav1.Status) Answer {
+	return Answer{Verb: a.call.verb, Object: a.call.object, Code: a.code, Reason: string(status.Reason), Message: status.Message, Details: status.Details}
+}
+
+func metaOf(place identity.Object, object *metav1.ObjectMeta) Meta {
+	meta := Meta{
+		Object: place, ResourceVersion: object.ResourceVersion, Finalizers: object.Finalizers,
+		Labels: object.Labels, Nonce: object.Annotations[identity.NonceAnnotation],
+		CreationTimestamp: timestamp(&object.CreationTimestamp), DeletionTimestamp: timestamp(object.DeletionTimestamp),
+	}
+	meta.Object.UID = string(object.UID)
+	for _, o := range object.OwnerReferences {
+		meta.Owners = append(meta.Owners, Owner{APIVersion: o.APIVersion, Kind: o.Kind, Name: o.Name, UID: string(o.UID), Controller: o.Controller != nil && *o.Controller})
+	}
+	return meta
+}
