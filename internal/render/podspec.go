@@ -33,6 +33,12 @@ func shapePod(spec *corev1.PodSpec, job JobSource) error {
 	if own := spec.TerminationGracePeriodSeconds; own == nil || *own > grace {
 		spec.TerminationGracePeriodSeconds = &grace
 	}
+	// The account stays, since it may hold the pull secrets; only its token
+	// does not come along. The field's old name would come back as its new one.
+	if spec.ServiceAccountName == "" {
+		spec.ServiceAccountName = spec.DeprecatedServiceAccount
+	}
+	spec.DeprecatedServiceAccount = ""
 	token := job.ServiceAccountToken
 	spec.AutomountServiceAccountToken = &token
 	return nil

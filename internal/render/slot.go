@@ -23,6 +23,8 @@ type Slot struct {
 	// Manifest is the whole object of a Job or NetworkPolicy in canonical
 	// JSON, without the plan hash; nil for the Secret, which is never written.
 	Manifest []byte
+	// Container is the name of a Job's container that runs the candidate.
+	Container string
 	// SecretShape is the Secret's SHA-256 over keys and value lengths, else
 	// empty.
 	SecretShape string
@@ -105,7 +107,7 @@ func jobSlot(in input, objects []object, source JobSource, secret *secretData, s
 	}
 	job.Spec.Template = template
 	slot, err := newSlot(source.Slot, job.TypeMeta, job.ObjectMeta, job)
-	slot.After = source.After
+	slot.After, slot.Container = source.After, source.From.Container
 	return slot, err
 }
 

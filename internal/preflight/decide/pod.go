@@ -1,0 +1,117 @@
+package decide
+
+import (
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// ownedBy returns the Pods whose owner is that very UID. A label that says so
+// proves nothing.
+func ownedBy(pods []corev1.Pod, uid string) []corev1.Pod {
+	var owned []corev1.Pod
+	for _, pod := range pods {
+		for _, owner := range pod.OwnerReferences {
+			if uid != "" && string(owner.UID) == uid {
+				owned = append(owned, pod)
+				break
+			}
+		}
+	}
+	return owned
+}
+
+// judgePod reads one Pod of the Job. Succeeded is left to the Job controller:
+// here such a Pod is merely still running out.
+func judgePod(pod corev1.Pod, late bool) Progress {
+	if answer, decided := podFailure(pod); decided {
+		return answer
+	}
+	if answer, decided := cannotStart(pod); decided {
+		return answer
+	}
+	answer := Progress{Phase: Waiting, Pod: pod.Name, PodPhase: pod.Status.Phase}
+	if pod.Status.Phase == corev1.PodRunning || pod.Status.Phase == corev1.PodSucceeded {
+		answer.Phase = Running
+		return answer
+	}
+	if reason, message, unscheduled := unscheduled(pod); unscheduled {
+		answer.Reason, answer.Message = reason, message
+		if late {
+			answer.Phase = Doomed
+		}
+		return answer
+	}
+	for _, status := range statuses(pod) {
+		if waiting := status.State.Waiting; waiting != nil {
+			answer.Reason, answer.Message = waiting.Reason, waiting.Message
+		}
+	}
+	return answer
+}
+
+// podFailure: with a back-off limit of 0 a failed Pod is a failed Job, which
+// the Job controller says some moments later.
+func podFailure(pod corev1.Pod) (Progress, bool) {
+	if pod.Status.Phase != corev1.PodFailed {
+		return Progress{}, false
+	}
+	answer := Progress{Phase: Failed, Pod: pod.Name, PodPhase: pod.Status.Phase, Reason: pod.Status.Reason, Message: pod.Status.Message}
+	for _, status := range statuses(pod) {
+		ended := status.State.Terminated
+		if ended == nil || ended.ExitCode == 0 {
+			continue
+		}
+		answer.Message = fmt.Sprintf("container %s ended with exit code %d", status.Name, ended.ExitCode)
+		// "Error" is what the kubelet writes for any exit code; OOMKilled and
+		// its like are worth more than our own word.
+		if answer.Reason == "" && ended.Reason != "" && ended.Reason != "Error" {
+			answer.Reason = ended.Reason
+		}
+		break
+	}
+	if answer.Reason == "" {
+		answer.Reason = ReasonExit
+	}
+	return answer, true
+}
+
+// neverStarts are the waiting reasons after which the kubelet only repeats
+// itself: the image is not there or may not be had, or what the container needs
+// from the namespace or the node is missing (A4.5). Some of them can heal, a
+// registry can come back; a preflight that waits for that measures the registry,
+// and failing early costs a second run.
+func neverStarts() []string {
+	return []string{
+		"ImagePullBackOff", "ErrImagePull", "InvalidImageName", "ErrImageNeverPull",
+		"ImageInspectError", "RegistryUnavailable", "SignatureValidationFailed",
+		"CreateContainerConfigError", "CreateContainerError", "RunContainerError",
+		"PreCreateHookError", "PreStartHookError", "PostStartHookError",
+	}
+}
+
+func cannotStart(pod corev1.Pod) (Progress, bool) {
+	for _, status := range statuses(pod) {
+		if waiting := status.State.Waiting; waiting != nil && slices.Contains(neverStarts(), waiting.Reason) {
+			return Progress{
+				Phase: Doomed, Reason: waiting.Reason, Message: fmt.Sprintf("container %s: %s", status.Name, waiting.Message),
+				Pod: pod.Name, PodPhase: pod.Status.Phase,
+			}, true
+		}
+	}
+	return Progress{}, false
+}
+
+func unscheduled(pod corev1.Pod) (reason, message string, is bool) {
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
+			return c.Reason, c.Message, true
+		}
+	}
+	return "", "", false
+}
+
+func statuses(pod corev1.Pod) []corev1.ContainerStatus {
+	return slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses)
+}
