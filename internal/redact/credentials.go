@@ -17,7 +17,7 @@ var (
 	// bearer asks for a long token: "bearer authentication" is no credential.
 	bearer    = regexp.MustCompile(`(?i)\bbearer[ :=]+(?P<secret>[a-z0-9._~+/=-]{16,})`)
 	basicAuth = regexp.MustCompile(`(?i)\bauthorization["']?\s*[:=]\s*["'\[]*basic\s+(?P<secret>[a-z0-9+/=_-]+)`)
-	urlUser    = regexp.MustCompile(`(?i)\b[a-z][a-z0-9+.-]{1,30}://(?P<secret>[^\s/@"'<>]+)@`)
+	urlUser   = regexp.MustCompile(`(?i)\b[a-z][a-z0-9+.-]{1,30}://(?P<secret>[^\s/@"'<>]+)@`)
 	// webToken is a JSON Web Token, such as a service account's.
 	webToken = regexp.MustCompile(`\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]*`)
 	// field is one of a kubeconfig or of an exec plugin's answer. "token:" alone
