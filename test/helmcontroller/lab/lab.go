@@ -1,0 +1,123 @@
+// Package lab prepares what the tests of the second half need around a control
+// plane: charts and the server that hands them out, sources that point at it,
+// releases that are installed for real and then made stuck, a helm-controller
+// (the stand-in or, when HELM_CONTROLLER names one, a real binary), and an oracle
+// that says what is left of a release.
+//
+// Its invariant: a release becomes stuck only by what makes it stuck in the
+// field, a stored revision whose status was left behind, and the oracle asks the
+// API server about every object, never a controller. It must not import anything
+// of half A or half B.
+package lab
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	helmv2 "github.com/fluxcd/helm-controller/api/v2"
+	sourcev1 "github.com/fluxcd/source-controller/api/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/holdfast-project/holdfast/test/controlplane"
+	"github.com/holdfast-project/holdfast/test/helmcontroller/crds"
+)
+
+// poll is how often the lab asks when it waits.
+const poll = 25 * time.Millisecond
+
+// Lab is a control plane on which HelmReleases can live.
+type Lab struct {
+	// ControlPlane is the one the lab was set up on.
+	ControlPlane *controlplane.ControlPlane
+	// Client reads and writes it live, as a cluster administrator, and knows the
+	// Flux types.
+	Client client.WithWatch
+
+	charts *chartServer
+}
+
+// New installs the definitions and starts the chart server. Close ends the
+// latter; the control plane stays the caller's.
+func New(ctx context.Context, cp *controlplane.ControlPlane) (*Lab, error) {
+	if err := crds.Install(ctx, cp.AdminConfig()); err != nil {
+		return nil, err
+	}
+	scheme := runtime.NewScheme()
+	if err := errors.Join(clientgoscheme.AddToScheme(scheme), helmv2.AddToScheme(scheme), sourcev1.AddToScheme(scheme)); err != nil {
+		return nil, fmt.Errorf("registering the API types: %w", err)
+	}
+	c, err := client.NewWithWatch(cp.AdminConfig(), client.Options{Scheme: scheme})
+	if err != nil {
+		return nil, fmt.Errorf("building the lab's client: %w", err)
+	}
+	return &Lab{ControlPlane: cp, Client: c, charts: newChartServer()}, nil
+}
+
+// Close ends the chart server.
+func (l *Lab) Close() { l.charts.server.Close() }
+
+// Namespace creates a namespace; one that is there is fine.
+func (l *Lab) Namespace(ctx context.Context, name string) error {
+	err := l.Client.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})
+	if err != nil && !apierrors.IsAlreadyExists(err) {
+		return fmt.Errorf("creating namespace %s: %w", name, err)
+	}
+	return nil
+}
+
+// Release reads one.
+func (l *Lab) Release(ctx context.Context, key types.NamespacedName) (*helmv2.HelmRelease, error) {
+	hr := &helmv2.HelmRelease{}
+	if err := l.Client.Get(ctx, key, hr); err != nil {
+		return nil, fmt.Errorf("reading HelmRelease %s: %w", key, err)
+	}
+	return hr, nil
+}
+
+// Until waits until the release satisfies what, or says what it saw last. A
+// release that is gone does not satisfy anything, see Gone.
+func (l *Lab) Until(ctx context.Context, key types.NamespacedName, bound time.Duration, what func(*helmv2.HelmRelease) bool) (*helmv2.HelmRelease, error) {
+	hr := &helmv2.HelmRelease{}
+	err := wait.PollUntilContextTimeout(ctx, poll, bound, true, func(ctx context.Context) (bool, error) {
+		if err := l.Client.Get(ctx, key, hr); err != nil {
+			return false, err
+		}
+		return what(hr), nil
+	})
+	if err != nil {
+		return hr, fmt.Errorf("waiting for HelmRelease %s: %w; last seen %s", key, err, Describe(hr))
+	}
+	return hr, nil
+}
+
+// Gone waits until the object is gone.
+func (l *Lab) Gone(ctx context.Context, key types.NamespacedName, bound time.Duration) error {
+	hr := &helmv2.HelmRelease{}
+	err := wait.PollUntilContextTimeout(ctx, poll, bound, true, func(ctx context.Context) (bool, error) {
+		err := l.Client.Get(ctx, key, hr)
+		return apierrors.IsNotFound(err), client.IgnoreNotFound(err)
+	})
+	if err != nil {
+		return fmt.Errorf("waiting for HelmRelease %s to go: %w; last seen %s", key, err, Describe(hr))
+	}
+	return nil
+}
+
+// Delete asks for the object's deletion and reports what the API server answered
+// to that very request: whether the fence stood when the delete was accepted.
+func (l *Lab) Delete(ctx context.Context, key types.NamespacedName) error {
+	hr := &helmv2.HelmRelease{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}
+	if err := l.Client.Delete(ctx, hr); err != nil {
+		return fmt.Errorf("deleting HelmRelease %s: %w", key, err)
+	}
+	return nil
+}
