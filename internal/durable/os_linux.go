@@ -165,7 +165,7 @@ func explainDirectory(path string, err error) error {
 	}
 	if errors.Is(err, unix.ELOOP) {
 		if real, linkErr := filepath.EvalSymlinks(path); linkErr == nil {
-			return fmt.Errorf("%s %w; its real path is %s", path, ErrSymlink, real)
+			err = fmt.Errorf("%w; its real path is %s", ErrSymlink, real)
 		}
 	}
 	return explain("opening", path, err)

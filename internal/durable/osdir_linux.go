@@ -18,6 +18,8 @@ type osDir struct {
 
 func (d *osDir) Path() string { return d.path }
 
+func (d *osDir) Owner() uint32 { return uint32(unix.Geteuid()) }
+
 func (d *osDir) MakeDir(name string) (Dir, error) {
 	if err := unix.Mkdirat(d.fd, name, 0o700); err != nil {
 		return nil, explain("making directory", filepath.Join(d.path, name), err)

@@ -8,19 +8,19 @@ import (
 )
 
 // ReadPrivate reads a file of at most maxBytes bytes that nobody else can have
-// written to: a regular file of uid without a permission for group or others,
+// written to: a regular file of ours without a permission for group or others,
 // and without a hard link but its own staging link (A2.2). It opens the name
 // once, without following a link and without waiting, judges what the
 // descriptor is, reads it, and fsyncs it on that same descriptor: what was read
 // is then also what a power cut leaves (A5.10).
 //
 // An error matches one of this package's sentinels, or fs.ErrNotExist.
-func ReadPrivate(dir Dir, name string, uid uint32, maxBytes int64) ([]byte, Info, error) {
+func ReadPrivate(dir Dir, name string, maxBytes int64) ([]byte, Info, error) {
 	file, err := dir.Open(name)
 	if err != nil {
 		return nil, Info{}, err
 	}
-	data, info, err := readPrivate(dir, file, name, uid, maxBytes)
+	data, info, err := readPrivate(dir, file, name, maxBytes)
 	if closeErr := file.Close(); err == nil {
 		err = closeErr
 	}
@@ -30,12 +30,12 @@ func ReadPrivate(dir Dir, name string, uid uint32, maxBytes int64) ([]byte, Info
 	return data, info, nil
 }
 
-func readPrivate(dir Dir, file File, name string, uid uint32, maxBytes int64) ([]byte, Info, error) {
+func readPrivate(dir Dir, file File, name string, maxBytes int64) ([]byte, Info, error) {
 	info, err := file.Stat()
 	if err != nil {
 		return nil, Info{}, err
 	}
-	if err := checkPrivateFile(dir, name, info, uid, maxBytes); err != nil {
+	if err := checkPrivateFile(dir, name, info, maxBytes); err != nil {
 		return nil, info, err
 	}
 	// One byte more than allowed is asked for, so that a file that grows
@@ -55,22 +55,22 @@ func readPrivate(dir Dir, file File, name string, uid uint32, maxBytes int64) ([
 
 // CheckPrivateFile judges an entry by lstat, for files whose content is not
 // read.
-func CheckPrivateFile(dir Dir, name string, uid uint32, maxBytes int64) error {
+func CheckPrivateFile(dir Dir, name string, maxBytes int64) error {
 	info, err := dir.Lstat(name)
 	if err != nil {
 		return err
 	}
-	return checkPrivateFile(dir, name, info, uid, maxBytes)
+	return checkPrivateFile(dir, name, info, maxBytes)
 }
 
-func checkPrivateFile(dir Dir, name string, info Info, uid uint32, maxBytes int64) error {
+func checkPrivateFile(dir Dir, name string, info Info, maxBytes int64) error {
 	switch {
 	case info.Mode&fs.ModeSymlink != 0:
 		return ErrSymlink
 	case !info.Mode.IsRegular():
 		return ErrNotRegular
 	}
-	if err := checkOwner(info, uid); err != nil {
+	if err := checkOwner(info, dir.Owner()); err != nil {
 		return err
 	}
 	if info.Size > maxBytes {
@@ -79,31 +79,35 @@ func checkPrivateFile(dir Dir, name string, info Info, uid uint32, maxBytes int6
 	return checkLinks(dir, name, info)
 }
 
-// checkLinks accepts one link, or two when the other is the staging link that
-// an interrupted publication left (A2.2). Any other link is somebody's way to
-// write to the file.
+// checkLinks accepts one link, or two when one is the staging link that an
+// interrupted publication left for the other (A2.2). Any other link is
+// somebody's way to write to the file.
 func checkLinks(dir Dir, name string, info Info) error {
 	switch info.Links {
 	case 1:
 		return nil
 	case 2:
-		staging, err := dir.Lstat(StagingName(name))
+		partner, isStaging := FinalName(name)
+		if !isStaging {
+			partner = StagingName(name)
+		}
+		other, err := dir.Lstat(partner)
 		if errors.Is(err, fs.ErrNotExist) {
 			return ErrLinks
 		}
 		if err != nil {
 			return err
 		}
-		if staging.SameInode(info) {
+		if other.SameInode(info) {
 			return nil
 		}
 	}
 	return ErrLinks
 }
 
-// CheckPrivateDirectory judges an opened directory by its descriptor: owned by
-// uid, closed to everybody else.
-func CheckPrivateDirectory(dir Dir, uid uint32) (Info, error) {
+// CheckPrivateDirectory judges an opened directory by its descriptor: ours, closed
+// to everybody else.
+func CheckPrivateDirectory(dir Dir) (Info, error) {
 	info, err := dir.Stat()
 	if err != nil {
 		return Info{}, err
@@ -111,7 +115,7 @@ func CheckPrivateDirectory(dir Dir, uid uint32) (Info, error) {
 	if !info.Mode.IsDir() {
 		return info, ErrNotDirectory
 	}
-	return info, checkOwner(info, uid)
+	return info, checkOwner(info, dir.Owner())
 }
 
 func checkOwner(info Info, uid uint32) error {

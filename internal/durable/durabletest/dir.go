@@ -20,6 +20,8 @@ type dir struct {
 
 func (d *dir) Path() string { return d.path }
 
+func (d *dir) Owner() uint32 { return UID }
+
 func (d *dir) at(name string) string { return path.Join(d.path, name) }
 
 // vacant checks that name can come into being.
