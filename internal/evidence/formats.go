@@ -1,14 +1,3 @@
-// Package evidence reads what an interrupted run left on the disk, and says
-// what of it is proven.
-//
-// Its invariant: an [Inventory] exists only if every file is private, strictly
-// decoded, bound to its plan, and fsynced, and if the history that they tell is
-// one that the protocol can have written (A5). Anything else is a [Refusal].
-// An [Acknowledged], the one value that a deletion accepts, is built here and
-// nowhere else.
-//
-// It must not import net, any k8s.io module or internal/kube: that nothing is
-// sent before the evidence is accepted is proven by the linker.
 package evidence
 
 import (
@@ -142,7 +131,7 @@ type Started struct {
 	Record
 	Time    string `json:"time"`
 	AuditID string `json:"auditID"`
-	SHA256  string `json:"sha256,omitempty"`
+	SHA256  string `json:"sha256"`
 }
 
 // Receipt is preflight-<slot>-identity.json: what our own create returned.
@@ -154,7 +143,7 @@ type Receipt struct {
 	Name              string `json:"name"`
 	UID               string `json:"uid"`
 	CreationTimestamp string `json:"creationTimestamp"`
-	SHA256            string `json:"sha256,omitempty"`
+	SHA256            string `json:"sha256"`
 }
 
 // Child is preflight-<slot>-child-<pod uid>.json: a Pod of our Job that was
@@ -165,7 +154,7 @@ type Child struct {
 	Name      string `json:"name"`
 	UID       string `json:"uid"`
 	OwnerUID  string `json:"ownerUID"`
-	SHA256    string `json:"sha256,omitempty"`
+	SHA256    string `json:"sha256"`
 }
 
 // Released is preflight-<slot>-released.json, durable before the patch that
@@ -174,7 +163,7 @@ type Released struct {
 	Record
 	UID    string `json:"uid"`
 	Time   string `json:"time"`
-	SHA256 string `json:"sha256,omitempty"`
+	SHA256 string `json:"sha256"`
 }
 
 // Rejected is preflight-<slot>-rejected.json: a definite refusal (A3.7).
@@ -187,7 +176,7 @@ type Rejected struct {
 	// NotSent is true when no connection was ever obtained.
 	NotSent bool   `json:"notSent"`
 	Time    string `json:"time"`
-	SHA256  string `json:"sha256,omitempty"`
+	SHA256  string `json:"sha256"`
 }
 
 // Reconciled is preflight-<slot>-reconciled.json: the release owner's statement
@@ -197,5 +186,5 @@ type Reconciled struct {
 	MarkerSHA256 string `json:"markerSHA256"`
 	Statement    string `json:"statement"`
 	Time         string `json:"time"`
-	SHA256       string `json:"sha256,omitempty"`
+	SHA256       string `json:"sha256"`
 }

@@ -162,8 +162,7 @@ func (v *view) endSlot(slot Slot) Ending {
 	read, present := seen(slot)
 	switch {
 	case present:
-		// Its create may be uncertain too; what is there is what a human needs.
-		e.Outcome, e.Found, e.Detail = OutcomeUnexplained, &read, unexplained(slot)
+		e.Outcome, e.Found = OutcomeUnexplained, &read
 		e.CarriesNonce = read.Nonce != "" && read.Nonce == slot.Nonce
 	case v.stopped() || v.unread(slot) != "":
 		e.Outcome = OutcomeUnreadable

@@ -1,0 +1,210 @@
+package kube
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/rest"
+
+	"github.com/holdfast-project/holdfast/internal/identity"
+)
+
+// Resource is one kind of object together with the path it is served under.
+type Resource struct {
+	Group, Version, Plural, Kind string
+}
+
+// APIVersion returns "group/version", or the version alone for the core group.
+func (r Resource) APIVersion() string { return r.gvr().GroupVersion().String() }
+
+func (r Resource) gvr() schema.GroupVersionResource {
+	return schema.GroupVersionResource{Group: r.Group, Version: r.Version, Resource: r.Plural}
+}
+
+// At returns the place of one object of this kind.
+func (r Resource) At(namespace, name string) identity.Object {
+	return identity.Object{APIVersion: r.APIVersion(), Kind: r.Kind, Namespace: namespace, Name: name}
+}
+
+// Version names one object at one moment: the precondition of every write that
+// rests on a read. A write names the UID always; it names the resourceVersion
+// too, unless its signature says otherwise (B3.2).
+type Version struct {
+	Resource Resource
+	// Object has the UID that was read.
+	Object          identity.Object
+	ResourceVersion string
+}
+
+// check refuses what would be a write without a precondition, before anything
+// is sent: with an empty uid a server-side apply creates what is missing.
+func (v Version) check() error {
+	if v.Object.UID == "" {
+		return fmt.Errorf("writing %s: no UID was read, so nothing is sent", v.Object)
+	}
+	if v.ResourceVersion == "" {
+		return fmt.Errorf("writing %s: no resourceVersion was read, so nothing is sent", v.Object)
+	}
+	return nil
+}
+
+// Objects reads and writes whole objects live, each write under the
+// preconditions of the read that it rests on. It holds no state but its
+// connections and may be used by many goroutines.
+type Objects struct {
+	dynamic  dynamic.Interface
+	metadata metadata.Interface
+	manager  string
+}
+
+// NewObjects returns Objects that write as the given field manager. It sends
+// nothing.
+func NewObjects(config *rest.Config, fieldManager string) (*Objects, error) {
+	if fieldManager == "" {
+		return nil, errors.New("making a client: the field manager has no name")
+	}
+	client, err := rest.HTTPClientFor(config)
+	if err != nil {
+		return nil, fmt.Errorf("making a client: %w", err)
+	}
+	d, err := dynamic.NewForConfigAndClient(config, client)
+	if err != nil {
+		return nil, fmt.Errorf("making a client: %w", err)
+	}
+	m, err := metadata.NewForConfigAndClient(config, client)
+	if err != nil {
+		return nil, fmt.Errorf("making a metadata client: %w", err)
+	}
+	return &Objects{dynamic: d, metadata: m, manager: fieldManager}, nil
+}
+
+// Get reads one object from the API server's storage, not from a cache. Errors:
+// *Gone, *Refused, *Unreadable.
+func (o *Objects) Get(ctx context.Context, resource Resource, namespace, name string) (*unstructured.Unstructured, error) {
+	place := resource.At(namespace, name)
+	object, err := o.dynamic.Resource(resource.gvr()).Namespace(namespace).Get(ctx, name, metav1.GetOptions{})
+	if err != nil {
+		return nil, readError("get", place, err)
+	}
+	return object, nil
+}
+
+// GetMetadata reads one object's metadata. Errors as for Get.
+func (o *Objects) GetMetadata(ctx context.Context, resource Resource, namespace, name string) (*metav1.PartialObjectMetadata, error) {
+	place := resource.At(namespace, name)
+	object, err := o.metadata.Resource(resource.gvr()).Namespace(namespace).Get(ctx, name, metav1.GetOptions{})
+	if err != nil {
+		return nil, readError("get", place, err)
+	}
+	return object, nil
+}
+
+// Selection narrows a list.
+type Selection struct {
+	// Namespace is empty for all of them.
+	Namespace string
+	// Labels and Fields are selectors in their usual text form.
+	Labels, Fields string
+}
+
+// listPage bounds one answer of a list of whole objects, so that a cluster with thousands of
+// objects is not held in memory twice.
+const listPage = 500
+
+// List reads whole objects, complete or not at all. Errors: *Refused,
+// *Unreadable.
+func (o *Objects) List(ctx context.Context, resource Resource, sel Selection) ([]unstructured.Unstructured, error) {
+	var all []unstructured.Unstructured
+	options := metav1.ListOptions{LabelSelector: sel.Labels, FieldSelector: sel.Fields, Limit: listPage}
+	for {
+		page, err := o.dynamic.Resource(resource.gvr()).Namespace(sel.Namespace).List(ctx, options)
+		if err != nil {
+			return nil, readError("list", resource.At(sel.Namespace, ""), err)
+		}
+		all = append(all, page.Items...)
+		if options.Continue = page.GetContinue(); options.Continue == "" {
+			return all, nil
+		}
+	}
+}
+
+// ListMetadata reads the metadata alone of what is selected: contents never
+// travel (B1.2). It is a quorum read, in one piece. Errors as for List.
+func (o *Objects) ListMetadata(ctx context.Context, resource Resource, sel Selection) ([]metav1.PartialObjectMetadata, error) {
+	list, err := o.metadata.Resource(resource.gvr()).Namespace(sel.Namespace).List(ctx,
+		metav1.ListOptions{LabelSelector: sel.Labels, FieldSelector: sel.Fields})
+	if err != nil {
+		return nil, readError("list", resource.At(sel.Namespace, ""), err)
+	}
+	return list.Items, nil
+}
+
+// answerOf takes apart what came back with an error.
+func answerOf(verb string, object identity.Object, err error) Answer {
+	answer := Answer{Verb: verb, Object: object}
+	var status apierrors.APIStatus
+	if errors.As(err, &status) {
+		s := status.Status()
+		answer.Code, answer.Reason, answer.Message, answer.Details = int(s.Code), string(s.Reason), s.Message, s.Details
+	}
+	return answer
+}
+
+func readError(verb string, object identity.Object, err error) error {
+	answer := answerOf(verb, object, err)
+	switch {
+	case answer.Code == http.StatusNotFound && answer.Reason == string(metav1.StatusReasonNotFound):
+		return &Gone{answer}
+	case answer.Code >= 400 && answer.Code < 500 && answer.Code != http.StatusTooManyRequests:
+		return &Refused{answer}
+	default:
+		return &Unreadable{Answer: answer, Cause: err}
+	}
+}
+
+// writeError judges the answer to a write that carried preconditions (B3.2):
+//
+//   - 404, and 409 or 422 that name the UID: the object that was read is gone.
+//     With another code than for a missing one the API server answers for an
+//     object that was created again under the name;
+//   - any other 409: a precondition or a field's owner; nothing was changed;
+//   - any other 4xx but 429: a definite refusal;
+//   - everything else: carried out or not, only a read tells.
+func writeError(verb string, object identity.Object, err error) error {
+	answer := answerOf(verb, object, err)
+	switch {
+	case answer.Code == 0:
+		return &UnknownOutcome{Answer: answer, Cause: err}
+	case answer.Code == http.StatusNotFound:
+		return &Gone{answer}
+	case answer.Code == http.StatusConflict:
+		return &Conflict{answer}
+	case answer.Code == http.StatusTooManyRequests || answer.Code >= 500 || answer.Code == http.StatusRequestTimeout:
+		return &UnknownOutcome{Answer: answer, Cause: err}
+	case answer.Code == http.StatusUnprocessableEntity && namesField(answer, "metadata.uid"):
+		return &Gone{answer}
+	default:
+		return &Refused{answer}
+	}
+}
+
+// namesField reports whether one of the answer's causes is about the field.
+func namesField(answer Answer, field string) bool {
+	if answer.Details == nil {
+		return false
+	}
+	for _, cause := range answer.Details.Causes {
+		if cause.Field == field {
+			return true
+		}
+	}
+	return false
+}

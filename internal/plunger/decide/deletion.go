@@ -1,0 +1,191 @@
+package decide
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/holdfast-project/holdfast/internal/plunger/contract"
+)
+
+// deletedUnderForeignSuspension: whoever suspends a release and deletes it has
+// decided that it is not uninstalled; a claim of ours beside theirs goes in the
+// same write (B2.2, B2.3).
+func deletedUnderForeignSuspension(in Input) (Action, bool) {
+	r := in.Release
+	owner := r.Suspension()
+	if owner != Foreign && owner != Shared {
+		return Action{}, false
+	}
+	action := none("deleted under another manager's suspension (B2.3)")
+	if r.Fenced() || owner == Shared {
+		action = do(DropFence, "deleted under another manager's suspension (B2.3)")
+	}
+	if r.processed() {
+		return action.telling(UninstallSkipped, "deleted while suspended, and it was recovered before: "+
+			"helm-controller leaves its resources; if that was not wanted: "+uninstallCommand(*r)), true
+	}
+	return action.telling(DeletedWhileSuspended,
+		"deleted while another manager suspends it: helm-controller leaves its resources, flux-plunger does not hold it"), true
+}
+
+// remindUnderSuspension fills what helm-controller has forgotten before the lift
+// lets it look: written now it is there for its very first pass, written after
+// the lift that pass could wipe it (B5.7).
+func remindUnderSuspension(in Input) (Action, bool) {
+	r := in.Release
+	if r.Suspension() != Ours || !r.Fenced() || r.Spec.Remote || r.Disagrees() {
+		return Action{}, false
+	}
+	if in.Storage == nil {
+		return do(ReadStorage, "what helm-controller has to uninstall (B5.7)"), true
+	}
+	latest, any := in.Storage.Latest()
+	switch {
+	case !any:
+		return Action{}, false
+	case incomplete(*r):
+		return do(FillStatus, "helm-controller has forgotten what to uninstall (B5.7)").about(latest), true
+	default:
+		version, missing := reclaimedHere(in)
+		if !missing || r.Annotations[contract.Unproven] != "" {
+			return Action{}, false
+		}
+		action := do(MarkUnproven, "a revision that we deleted was never replaced (B5.6)")
+		action.Unproven = version
+		return action, true
+	}
+}
+
+// incomplete reports whether helm-controller lacks what its uninstall starts
+// from (F2, F5).
+func incomplete(r Release) bool {
+	return len(r.Status.History) == 0 || r.Status.StorageNamespace == ""
+}
+
+// liftTerminating makes the generation in which helm-controller uninstalls
+// (B5.1, B5.2). A finalizer cannot be added to a terminating object, so an apply
+// that lists a fence which somebody has removed would be refused as a whole.
+func liftTerminating(in Input) (Action, bool) {
+	if in.Release.Suspension() != Ours {
+		return Action{}, false
+	}
+	return do(giveUp(in), "a delete is not held off by our suspension (B5.1, B5.2)"), true
+}
+
+func notFenced(in Input) (Action, bool) {
+	return none("deleted, and not fenced by us"), !in.Release.Fenced()
+}
+
+// remoteUnproven: a fence on a remote release stems from another configuration;
+// helm-controller's own word is all there is.
+func remoteUnproven(in Input) (Action, bool) {
+	r := in.Release
+	if !r.Spec.Remote || !r.through() {
+		return Action{}, false
+	}
+	if r.uninstalled() {
+		return do(DropFence, "helm-controller uninstalled the remote release (B4.6)"), true
+	}
+	return unproven(in, "its storage is in another cluster"), true
+}
+
+func disagreeing(in Input) (Action, bool) {
+	if !in.Release.Disagrees() {
+		return Action{}, false
+	}
+	why, _ := refusal(in)
+	return pending(in, "status and specification disagree").telling(StorageRefused, "deleted, and not acted on: "+why), true
+}
+
+func notThrough(in Input) (Action, bool) {
+	return pending(in, "helm-controller has not handled the delete"), !in.Release.through()
+}
+
+// failingUninstall: an error leaves the conditions of B5.3 as an earlier pass
+// wrote them, so the reason has to be looked at: helm-controller retries by
+// itself, and neither policy gives way (B5.5, B5.9). An uninstall can empty the
+// storage and fail after that.
+func failingUninstall(in Input) (Action, bool) {
+	return pending(in, "helm-controller's uninstall fails and is retried"),
+		in.Release.failing() && len(in.Release.Status.History) > 0
+}
+
+func storageOfTerminating(in Input) (Action, bool) {
+	return do(ReadStorage, "being through is no proof (B5.6)"), in.Storage == nil
+}
+
+// proven is the only way out that needs no policy.
+func proven(in Input) (Action, bool) {
+	r := in.Release
+	if !emptied(in) || !r.uninstalled() || r.Annotations[contract.Unproven] != "" {
+		return Action{}, false
+	}
+	return do(DropFence, "uninstalled: the storage is empty and helm-controller says so (B5.6)"), true
+}
+
+// emptyButUnproven: with an empty storage nothing can be reminded, so the policy
+// decides at once (B5.6, B5.6a).
+func emptyButUnproven(in Input) (Action, bool) {
+	r := in.Release
+	switch {
+	case !emptied(in):
+		return Action{}, false
+	case r.Annotations[contract.Unproven] != "":
+		return unproven(in, "revision "+r.Annotations[contract.Unproven]+
+			" was deleted by the recovery and never replaced, so what only it owned may be left"), true
+	case r.failing():
+		return pending(in, "helm-controller's uninstall failed"), true
+	default:
+		return unproven(in, "its storage is empty and helm-controller reported no uninstall"), true
+	}
+}
+
+// givingWay: three requests were handled and the revisions are still there. A
+// reported failure never gives way (B5.9).
+func givingWay(in Input) (Action, bool) {
+	if in.Release.ReminderCount() < attempts || in.Release.failing() {
+		return Action{}, false
+	}
+	return unproven(in, fmt.Sprintf("helm-controller handled %d requests and uninstalled nothing; "+
+		"is the release's service account gone?", in.Release.ReminderCount())), true
+}
+
+func fillHistory(in Input) (Action, bool) {
+	if !incomplete(*in.Release) {
+		return Action{}, false
+	}
+	latest, _ := in.Storage.Latest()
+	return do(FillStatus, "helm-controller has forgotten what to uninstall (B5.7)").about(latest), true
+}
+
+func remind(in Input) (Action, bool) {
+	action := do(Remind, "helm-controller is through and revisions remain (B5.7)")
+	if version, missing := reclaimedHere(in); missing {
+		action.Unproven = version
+	}
+	return action, true
+}
+
+// unproven is the end without proof, as the policy says (B5.9).
+func unproven(in Input, why string) Action {
+	message := "nothing proves that it was uninstalled: " + why
+	if in.Storage != nil && len(in.Storage.Revisions) > 0 {
+		message += "; stored still: " + strings.Join(in.Storage.Names(), ", ")
+	}
+	message += "; finish by hand: " + uninstallCommand(*in.Release)
+	if in.Options.UnprovenUninstall == HoldUnproven {
+		return wait(terminatingLook, "unproven, and held (B5.9)").telling(UninstallUnproven,
+			message+"; then: flux-plunger release-fence "+in.Release.Ref())
+	}
+	return do(DropFence, "unproven, and let go by policy (B5.9)").telling(UninstallUnproven, message)
+}
+
+// pending waits, and says so when it takes long (B5.4).
+func pending(in Input, why string) Action {
+	action := wait(terminatingLook, why+" (B5.3, B5.5)")
+	if in.Now.Sub(in.Release.DeletionTimestamp) <= pendingAfter {
+		return action
+	}
+	return action.telling(UninstallPending, "its delete is held for more than ten minutes: "+why+
+		"; look at helm-controller's conditions and log; to let it go without an uninstall: flux-plunger release-fence "+in.Release.Ref())
+}

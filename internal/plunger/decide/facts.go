@@ -1,0 +1,151 @@
+package decide
+
+import (
+	"strings"
+	"time"
+
+	"github.com/holdfast-project/holdfast/internal/plunger/contract"
+)
+
+// The storage statuses that a decision tells apart (B4.1a).
+const (
+	statusUninstalling = "uninstalling"
+	statusUnknown      = "unknown"
+	statusUninstalled  = "uninstalled"
+	statusDeployed     = "deployed"
+	// StatusFailed is what repair writes: Helm upgrades from it.
+	StatusFailed = "failed"
+)
+
+// Blocking reports whether Helm refuses to upgrade from a latest revision of
+// this status, measured on the controllers' own Helm (B4.1a). Everything else is
+// never touched: from failed and superseded Helm upgrades, pending-* may be an
+// action that runs and is unlocked by helm-controller itself (B10.4).
+func Blocking(status string) bool {
+	return status == statusUninstalling || status == statusUnknown
+}
+
+// The two texts of helm-controller and Helm that are matched, because nothing
+// else tells them; both only say where to look (B4.1a).
+const (
+	triggerPhrase  = "has no deployed releases"
+	upgradeRunning = "Running 'upgrade' action"
+)
+
+// The reasons of helm-controller's Released condition.
+const (
+	uninstallSucceeded = "UninstallSucceeded"
+	uninstallFailed    = "UninstallFailed"
+)
+
+// current reports whether the condition was written for the release's present
+// generation. A condition without observedGeneration stands for the one that
+// helm-controller observed as a whole.
+func (r Release) current(c Condition) bool {
+	if c.ObservedGeneration != 0 {
+		return c.ObservedGeneration == r.Generation
+	}
+	return r.Status.ObservedGeneration == r.Generation
+}
+
+// Triggered reports whether the release says, for its present generation, that
+// it is stuck (B, "Names": the trigger; B4.1).
+func (r Release) Triggered() bool {
+	ready := r.Status.Ready
+	return ready.Status == "False" && strings.Contains(ready.Message, triggerPhrase) && r.current(ready)
+}
+
+// upgrading reports whether helm-controller says that it upgrades right now.
+func (r Release) upgrading() bool {
+	return strings.Contains(r.Status.Ready.Message, upgradeRunning)
+}
+
+// Forgotten reports the first sign that helm-controller has forgotten a release
+// that it is going to upgrade: no history, a storage namespace, its finalizer,
+// and Ready either shows the trigger or says that an upgrade runs. It upgrades
+// without a history only what it does not manage, so ordinary installs and
+// upgrades never look like this (B5.8).
+func (r Release) Forgotten() bool {
+	return len(r.Status.History) == 0 && r.Status.StorageNamespace != "" && r.helmFinalizer() &&
+		!r.Terminating() && (r.Triggered() || r.upgrading())
+}
+
+// through reports whether helm-controller has come to the end of what it was
+// asked for a terminating release (B5.3). It is necessary for dropping the
+// fence and never sufficient. A request that nobody made, or that somebody
+// removed again, has not to be handled.
+func (r Release) through() bool {
+	requested := r.Annotations[contract.RequestedAt]
+	return !r.helmFinalizer() && r.Status.ObservedGeneration == r.Generation &&
+		(requested == "" || requested == r.Status.LastHandledReconcileAt)
+}
+
+// failing reports whether helm-controller has tried to uninstall this
+// generation and failed; it retries by itself (B5.5).
+func (r Release) failing() bool {
+	released := r.Status.Released
+	return released.Status == "False" && released.Reason == uninstallFailed && r.current(released)
+}
+
+// clockTolerance is by how much the clocks of two Pods may differ when the time
+// of a condition is compared with that of our request; conditions have whole
+// seconds.
+const clockTolerance = 2 * time.Second
+
+// uninstalled reports whether helm-controller says that it uninstalled the
+// release, in the present generation and not before our last request: the
+// lift and the delete make a generation, a request only has its time (B5.6).
+func (r Release) uninstalled() bool {
+	released := r.Status.Released
+	if released.Status != "False" || released.Reason != uninstallSucceeded || !r.current(released) {
+		return false
+	}
+	if r.ReminderCount() == 0 {
+		return true
+	}
+	asked, err := time.Parse(time.RFC3339Nano, r.Annotations[contract.RequestedAt])
+	if err != nil {
+		// Somebody else's request, in another form, came after ours; that it
+		// was handled is known, and the generation is the present one.
+		return true
+	}
+	return !released.LastTransition.Before(asked.Truncate(time.Second).Add(-clockTolerance))
+}
+
+// emptied reports whether the storage proves an uninstall: no revision at all,
+// or, where the history is kept, a latest one that says so (B5.6).
+func emptied(in Input) bool {
+	latest, any := in.Storage.Latest()
+	return !any || in.Release.Spec.KeepHistory && latest.Status == statusUninstalled
+}
+
+// episode is how many generations may lie between the hold and a delete of the
+// same recovery: the lift and the delete itself.
+const episode = 2
+
+// reclaimedHere returns the number of the revision that we deleted and since
+// which no release was stored, and whether there is one (B5.6). The storage
+// shows it: the noted UID is gone, and what is left is older than the number
+// noted; right after a crash between the delete and the number, the generations
+// tell it.
+func reclaimedHere(in Input) (int, bool) {
+	uid, hold, noted := in.Release.note()
+	if !noted || in.Storage.holds(uid) {
+		return 0, false
+	}
+	version := in.Release.processedVersion()
+	latest, any := in.Storage.Latest()
+	switch {
+	case any && latest.Version < version:
+		return version, true
+	case !any, in.Release.Generation-hold <= episode:
+		return max(version, latest.Version+1), true
+	default:
+		return 0, false
+	}
+}
+
+// uninstallCommand is how a person finishes by hand what could not be proven.
+func uninstallCommand(r Release) string {
+	return "helm uninstall " + r.ReleaseName() + " --namespace " + r.StorageNamespace()
+}

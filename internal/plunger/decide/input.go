@@ -1,0 +1,274 @@
+package decide
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/holdfast-project/holdfast/internal/plunger/contract"
+)
+
+// Input is everything that a decision rests on. Nil parts were not read; a
+// decision that needs one returns the step that reads it.
+type Input struct {
+	// Release is the HelmRelease, nil when the object is gone.
+	Release *Release
+	// Storage holds the release's stored revisions.
+	Storage *Storage
+	// Claimants are the other HelmReleases ("namespace/name") whose effective
+	// release name and storage namespace are the same (B4.1b).
+	Claimants []string
+	// Memory is what this process did to this object (by UID).
+	Memory Memory
+	// Now is the reading of the clock.
+	Now time.Time
+	// Draining is true after the manager's stop (B6.2).
+	Draining bool
+	// Options are the controller's settings.
+	Options Options
+}
+
+// Strategy is how a stuck release is recovered.
+type Strategy string
+
+// The two strategies.
+const (
+	// Repair rewrites the blocking status in place (B10), the default.
+	Repair Strategy = "repair"
+	// Reclaim suspends and deletes the latest revision's Secret (B4).
+	Reclaim Strategy = "reclaim"
+)
+
+// FenceUntil says when the fence of a live release goes (B3.4).
+type FenceUntil string
+
+// The values of --fence-until.
+const (
+	// UntilRemembered keeps it until helm-controller has a history again.
+	UntilRemembered FenceUntil = "remembered"
+	// UntilLifted drops it with the suspension: reclaim's order in the seed.
+	UntilLifted FenceUntil = "lifted"
+)
+
+// UnprovenPolicy says what becomes of a fence whose uninstall cannot be proven
+// (B5.9).
+type UnprovenPolicy string
+
+// The values of --unproven-uninstall.
+const (
+	ReleaseUnproven UnprovenPolicy = "release"
+	HoldUnproven    UnprovenPolicy = "hold"
+)
+
+// Options are the settings that change a decision.
+type Options struct {
+	Strategy          Strategy
+	FenceUntil        FenceUntil
+	UnprovenUninstall UnprovenPolicy
+	// AllowCrossNamespaceStorage acts on releases whose storage is in another
+	// namespace than the HelmRelease (B4.1b).
+	AllowCrossNamespaceStorage bool
+	// RecoverUninstalled lets repair rewrite a last revision that is
+	// "uninstalled" (B10.7).
+	RecoverUninstalled bool
+}
+
+// Release is what a decision needs of a HelmRelease.
+type Release struct {
+	Namespace, Name, UID, ResourceVersion string
+	Generation                            int64
+	// DeletionTimestamp is zero while the object is live.
+	DeletionTimestamp time.Time
+	Finalizers        []string
+	Annotations       map[string]string
+	Managers          []ManagedField
+	Spec              Spec
+	Status            Status
+}
+
+// Spec is what a decision needs of a HelmRelease's specification.
+type Spec struct {
+	// Suspend is nil where the field is absent.
+	Suspend                                        *bool
+	ReleaseName, TargetNamespace, StorageNamespace string
+	// Remote is true where spec.kubeConfig is set (B4.6).
+	Remote bool
+	// KeepHistory is spec.uninstall.keepHistory.
+	KeepHistory bool
+}
+
+// Status is what a decision needs of a HelmRelease's status.
+type Status struct {
+	ObservedGeneration     int64
+	StorageNamespace       string
+	History                []Snapshot
+	Ready, Released        Condition
+	LastHandledReconcileAt string
+	// Failures counts helm-controller's failed attempts at the present state.
+	Failures int64
+}
+
+// Snapshot is one entry of status.history.
+type Snapshot struct {
+	Name, Namespace, Status string
+	Version                 int
+}
+
+// Condition is one condition; the zero value stands for an absent one.
+type Condition struct {
+	// Status is "True", "False", "Unknown" or empty.
+	Status, Reason, Message string
+	ObservedGeneration      int64
+	LastTransition          time.Time
+}
+
+// Storage holds the stored revisions of one release.
+type Storage struct {
+	// Revisions are sorted, the latest first.
+	Revisions []Revision
+	// Payload is the latest revision's content, where repair has read it.
+	Payload *Payload
+	// Rechecked is true when the latest revision was read again by its name
+	// after the UID was noted (B4.3).
+	Rechecked bool
+}
+
+// Revision is the metadata of one storage Secret.
+type Revision struct {
+	Namespace, Name, UID, ResourceVersion string
+	Version                               int
+	// Status is the label, not the payload.
+	Status string
+	// RepairedByUs is the answer of [RepairedByUs].
+	RepairedByUs bool
+}
+
+// Payload is what repair has read inside the latest revision's Secret.
+type Payload struct {
+	// UID is the Secret's; a payload of another one is no evidence.
+	UID string
+	// Status is info.status, empty where the payload cannot be decoded.
+	Status string
+	// Undecodable says why it cannot be decoded, empty otherwise.
+	Undecodable string
+}
+
+// Memory is what this process remembers of its own deeds to one object. A new
+// process begins with the zero value; nothing wrong may follow from that.
+type Memory struct {
+	// HoldGeneration is the generation that our acquire made; zero when this
+	// process holds no suspension.
+	HoldGeneration int64
+	// HoldVersion and HoldUID name the revision that the hold is about.
+	HoldVersion int
+	HoldUID     string
+	// GivenUp is the generation in which a recovery was given up because
+	// somebody resumed the release during our hold (B3.3).
+	GivenUp int64
+	// Contradicted is the generation in which our fence was dropped because the
+	// storage contradicted it; it is not tried again in that one (B5.8).
+	Contradicted int64
+	// Recoveries counts the rewrites and deletes of this object, LastRecovery
+	// is the time of the last (B4.2).
+	Recoveries   int
+	LastRecovery time.Time
+	// Recovering is true from a rewrite or delete until its end was reported.
+	Recovering bool
+}
+
+// Terminating reports whether the delete of the release was accepted.
+func (r Release) Terminating() bool { return !r.DeletionTimestamp.IsZero() }
+
+// Fenced reports whether the release carries the fence.
+func (r Release) Fenced() bool { return slices.Contains(r.Finalizers, contract.Fence) }
+
+// Suspended reports whether spec.suspend is true, whoever set it.
+func (r Release) Suspended() bool { return r.Spec.Suspend != nil && *r.Spec.Suspend }
+
+// Ref returns "namespace/name".
+func (r Release) Ref() string { return r.Namespace + "/" + r.Name }
+
+func (r Release) helmFinalizer() bool { return slices.Contains(r.Finalizers, contract.HelmFinalizer) }
+
+// Remembered returns the latest snapshot of status.history. helm-controller
+// uninstalls that one, and nothing at all when there is none (F5).
+func (r Release) Remembered() (Snapshot, bool) {
+	if len(r.Status.History) == 0 {
+		return Snapshot{}, false
+	}
+	return slices.MaxFunc(r.Status.History, func(a, b Snapshot) int { return a.Version - b.Version }), true
+}
+
+// processedVersion returns the number in the annotation, zero where there is
+// none or it is no number.
+func (r Release) processedVersion() int {
+	n, err := strconv.Atoi(r.Annotations[contract.ProcessedVersion])
+	if err != nil || n < 0 {
+		return 0
+	}
+	return n
+}
+
+// processed reports whether an earlier or the present flux-plunger has deleted
+// a revision of this release.
+func (r Release) processed() bool {
+	_, version := r.Annotations[contract.ProcessedVersion]
+	return version
+}
+
+// note returns the UID and the hold's generation of the note; ok is false where
+// it is absent or damaged.
+func (r Release) note() (uid string, generation int64, ok bool) {
+	uid, rest, found := strings.Cut(r.Annotations[contract.ProcessedUID], "@")
+	if !found || uid == "" {
+		return "", 0, false
+	}
+	generation, err := strconv.ParseInt(rest, 10, 64)
+	if err != nil {
+		return "", 0, false
+	}
+	return uid, generation, true
+}
+
+// ReminderCount returns how many requests were made for a terminating release
+// (B5.7), zero where the annotation is absent or no number.
+func (r Release) ReminderCount() int {
+	n, err := strconv.Atoi(r.Annotations[contract.Reminders])
+	if err != nil || n < 0 {
+		return 0
+	}
+	return n
+}
+
+// Latest returns the latest stored revision.
+func (s Storage) Latest() (Revision, bool) {
+	if len(s.Revisions) == 0 {
+		return Revision{}, false
+	}
+	return s.Revisions[0], true
+}
+
+func (s Storage) holds(uid string) bool {
+	return slices.ContainsFunc(s.Revisions, func(r Revision) bool { return r.UID == uid })
+}
+
+func (s Storage) hasStatus(status string) bool {
+	return slices.ContainsFunc(s.Revisions, func(r Revision) bool { return r.Status == status })
+}
+
+// Names returns the Secrets' names as "namespace/name", the latest first.
+func (s Storage) Names() []string {
+	names := make([]string, 0, len(s.Revisions))
+	for _, r := range s.Revisions {
+		names = append(names, r.Namespace+"/"+r.Name)
+	}
+	return names
+}
+
+// Without returns the storage as it is after one Secret of it was deleted.
+func (s Storage) Without(uid string) Storage {
+	s.Revisions = slices.DeleteFunc(slices.Clone(s.Revisions), func(r Revision) bool { return r.UID == uid })
+	s.Payload, s.Rechecked = nil, false
+	return s
+}

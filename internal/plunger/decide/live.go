@@ -1,0 +1,264 @@
+package decide
+
+import (
+	"fmt"
+
+	"github.com/holdfast-project/holdfast/internal/plunger/contract"
+)
+
+// shareGivenUp: owned at true by us and by somebody else. Giving up our claim
+// leaves their true standing, and from then on it is theirs (B2.2).
+func shareGivenUp(in Input) (Action, bool) {
+	if in.Release.Suspension() != Shared {
+		return Action{}, false
+	}
+	return do(giveUp(in), "another manager wants the suspension too (B2.2)"), true
+}
+
+// giveUp is the verb that gives up our suspension: with the fence kept, where
+// there is one, so that the claim never ends a protection.
+func giveUp(in Input) Verb {
+	if in.Release.Fenced() {
+		return Lift
+	}
+	return DropFence
+}
+
+// foreignSuspension: nothing is written while another manager suspends but the
+// removal of our fence (B10.6), and that when helm-controller remembers the
+// release again, whoever suspends (B3.4).
+func foreignSuspension(in Input) (Action, bool) {
+	if in.Release.Suspension() != Foreign {
+		return Action{}, false
+	}
+	action := none("suspended by another manager (B2.2)")
+	if in.Release.Fenced() {
+		if in.Storage == nil {
+			return do(ReadStorage, "a fence under another manager's suspension may leave (B3.4)"), true
+		}
+		if remembered(in) {
+			return do(DropFence, "helm-controller remembers the latest stored revision (B3.4)"), true
+		}
+		action = wait(fencedLook, "suspended by another manager; the fence waits (B2.2, B3.4)")
+	}
+	switch {
+	case in.Release.processed():
+		return action.telling(SuspensionNotOwned, "suspended by another manager, on a release that was recovered before; "+
+			"if no migration or restore holds it: flux resume helmrelease "+in.Release.Name+" --namespace "+in.Release.Namespace), true
+	case in.Release.Triggered():
+		return action.telling(SuspensionLeftAlone, "stuck, and suspended by another manager: left alone until it is resumed"), true
+	default:
+		return action, true
+	}
+}
+
+// foundHold: whoever finds a suspension of ours that it did not set in this
+// process, in this generation, never deletes under it (B4.4).
+func foundHold(in Input) (Action, bool) {
+	r := in.Release
+	if r.Suspension() != Ours {
+		return Action{}, false
+	}
+	if in.Memory.HoldGeneration == r.Generation && !r.Disagrees() && in.Options.Strategy == Reclaim {
+		return Action{}, false
+	}
+	return do(lifting(in), "our suspension, not set by this process for this generation (B4.4)"), true
+}
+
+// lifting is the verb that ends a hold on a live release (B3.4).
+func lifting(in Input) Verb {
+	if in.Options.Strategy == Reclaim && in.Options.FenceUntil == UntilLifted {
+		return DropFence
+	}
+	return Lift
+}
+
+// hold walks the steps of reclaim under our own suspension (B4.3). Each step
+// leaves a trace in the cluster that the next look finds; the order is what
+// makes a crash after any of them harmless (B4.2, B4.4).
+func hold(in Input) (Action, bool) {
+	r := in.Release
+	if r.Suspension() != Ours {
+		return Action{}, false
+	}
+	if !r.Fenced() {
+		return do(Acquire, "a suspension of ours never stands without its fence (B3.1)"), true
+	}
+	if in.Storage == nil {
+		return do(ReadStorage, "what is stored under our suspension (B4.3)"), true
+	}
+	uid, generation, noted := r.note()
+	noted = noted && generation == r.Generation
+	if noted && !in.Storage.holds(uid) {
+		return deleted(in, uid), true
+	}
+	latest, any := in.Storage.Latest()
+	switch {
+	case !any, !Blocking(latest.Status), latest.UID != in.Memory.HoldUID:
+		return do(lifting(in), "the storage is no longer what the recovery was decided on (B4.3)"), true
+	case !noted || uid != latest.UID:
+		return do(NoteUID, "the UID is noted before the delete (B4.2)").about(latest), true
+	case !in.Storage.Rechecked:
+		return do(Recheck, "the same latest revision? (B4.3)").about(latest), true
+	default:
+		return do(DeleteRevision, "the latest revision blocks every upgrade (B4.3)").about(latest), true
+	}
+}
+
+// deleted goes on after the Secret is gone: the number, then the lift.
+func deleted(in Input, uid string) Action {
+	mem := in.Memory
+	if mem.HoldUID == uid && mem.HoldVersion > 0 && in.Release.processedVersion() != mem.HoldVersion {
+		return do(NoteVersion, "the delete is done; its number is for people (B4.2)").
+			about(Revision{UID: uid, Version: mem.HoldVersion})
+	}
+	return do(lifting(in), "the Secret is gone and noted (B3.4, B4.3)")
+}
+
+// remoteSkipped: a release in another cluster keeps its storage there (B4.6).
+func remoteSkipped(in Input) (Action, bool) {
+	r := in.Release
+	switch {
+	case !r.Spec.Remote:
+		return Action{}, false
+	case r.Fenced():
+		return do(DropFence, "a remote release is not fenced (B5.8)"), true
+	case r.Triggered():
+		return none("remote (B4.6)").telling(RemoteSkipped,
+			"stuck, and released into another cluster (spec.kubeConfig): not recovered; its storage is there"), true
+	default:
+		return none("remote (B4.6)"), true
+	}
+}
+
+// refused: the storage is not ours to touch. Only said where something would
+// have been done.
+func refused(in Input) (Action, bool) {
+	r := in.Release
+	if !r.Fenced() && !r.Triggered() && !r.Forgotten() {
+		return Action{}, false
+	}
+	why, keep := refusal(in)
+	if why == "" {
+		return Action{}, false
+	}
+	action := none("refused: " + why)
+	switch {
+	case r.Fenced() && !keep:
+		action = do(DropFence, "refused, so not fenced (B5.8): "+why)
+	case r.Fenced():
+		action = wait(fencedLook, "refused: "+why)
+	}
+	if r.Triggered() {
+		action = action.telling(StorageRefused, "stuck, but not acted on: "+why)
+	}
+	return action, true
+}
+
+// refusal says why a storage may not be acted on, and whether a fence that
+// stands is left standing: where the state is in motion nothing is done at all.
+func refusal(in Input) (why string, keep bool) {
+	r := in.Release
+	switch {
+	case r.Disagrees():
+		return "the status names another release or storage than the specification; wait for helm-controller to move it", true
+	case r.StorageNamespace() != r.Namespace && !in.Options.AllowCrossNamespaceStorage:
+		return "the storage is in namespace " + r.StorageNamespace() +
+			"; start flux-plunger with --allow-cross-namespace-storage if its tenants may do that", false
+	case len(in.Claimants) > 0:
+		return fmt.Sprintf("release %s in %s is claimed by %v too; give each its own release name",
+			r.ReleaseName(), r.StorageNamespace(), in.Claimants), false
+	default:
+		return "", false
+	}
+}
+
+// fenceForgotten: at the first sign, before anything is listed; a list alone can
+// take longer than a delete needs to arrive (B5.8).
+func fenceForgotten(in Input) (Action, bool) {
+	r := in.Release
+	if r.Fenced() || !r.Forgotten() || in.Memory.Contradicted == r.Generation {
+		return Action{}, false
+	}
+	return do(SetFence, "helm-controller has forgotten the release (B5.8)"), true
+}
+
+// upgradeInProgress: the outcome of the running upgrade says whether there is
+// anything to recover; listing now would be a read for nothing.
+func upgradeInProgress(in Input) (Action, bool) {
+	r := in.Release
+	if !r.Fenced() || !r.upgrading() || len(r.Status.History) > 0 {
+		return Action{}, false
+	}
+	return wait(fencedLook, "helm-controller is upgrading (B5.8)"), true
+}
+
+// quiet is where almost every look ends.
+func quiet(in Input) (Action, bool) {
+	r := in.Release
+	if r.Fenced() || r.Triggered() || r.nameInUse() {
+		return Action{}, false
+	}
+	return none("neither stuck nor fenced"), true
+}
+
+func storageOfLive(in Input) (Action, bool) {
+	if in.Storage != nil {
+		return Action{}, false
+	}
+	return do(ReadStorage, "the storage decides, not the message (B4.1a)"), true
+}
+
+// remembered reports whether the latest snapshot is the latest stored revision:
+// helm-controller would uninstall a deleted release by itself (B3.4).
+func remembered(in Input) bool {
+	snapshot, known := in.Release.Remembered()
+	latest, stored := in.Storage.Latest()
+	return known && stored && snapshot.Version == latest.Version &&
+		in.Release.Status.StorageNamespace != "" && !in.Release.Disagrees()
+}
+
+func fenceLeaves(in Input) (Action, bool) {
+	if !in.Release.Fenced() || !remembered(in) {
+		return Action{}, false
+	}
+	return do(DropFence, "helm-controller remembers the latest stored revision (B3.4)"), true
+}
+
+// contradictedFence: fenced at the first sign, and the storage says that there
+// is nothing to recover. A revision that we repaired, or deleted, is no
+// contradiction: until helm-controller has stored a release again the fence is
+// all that keeps a delete from leaving everything behind.
+func contradictedFence(in Input) (Action, bool) {
+	r := in.Release
+	if !r.Fenced() || r.Triggered() || len(r.Status.History) > 0 || owed(in) {
+		return Action{}, false
+	}
+	if latest, any := in.Storage.Latest(); any && Blocking(latest.Status) && !in.Storage.hasStatus(statusDeployed) {
+		return Action{}, false
+	}
+	action := do(DropFence, "the storage contradicts the fence (B5.8)")
+	action.Contradicted = true
+	return action, true
+}
+
+// owed reports whether a recovery of ours has not come to its end: the revision
+// that we rewrote is still stored, or the one that we deleted was not replaced.
+func owed(in Input) bool {
+	latest, any := in.Storage.Latest()
+	if any && latest.RepairedByUs || in.Memory.Recovering {
+		return true
+	}
+	if asked := in.Release.Annotations[contract.RequestedUID]; asked != "" && in.Storage.holds(asked) {
+		return true
+	}
+	_, gone := reclaimedHere(in)
+	return gone
+}
+
+func keepFence(in Input) (Action, bool) {
+	if !in.Release.Fenced() {
+		return none("the storage asks for nothing (B4.1)"), true
+	}
+	return wait(fencedLook, "fenced until helm-controller remembers the release (B3.4)"), true
+}

@@ -1,0 +1,58 @@
+package decide
+
+import "time"
+
+// Look returns what is remembered after a live read. A hold of ours that is not
+// in the object any more was ended by somebody else: written false or removed is
+// a resume, which is not fought in that generation (B3.3); another manager's
+// true is theirs.
+func (m Memory) Look(r Release) Memory {
+	if m.HoldGeneration == 0 {
+		return m
+	}
+	switch r.Suspension() {
+	case Running:
+		m.GivenUp = r.Generation
+		m.HoldGeneration = 0
+	case Foreign:
+		m.HoldGeneration = 0
+	}
+	return m
+}
+
+// After returns what is remembered once an action has succeeded; answer is the
+// release as the write left it, nil where it is gone.
+func (m Memory) After(action Action, answer *Release, options Options, now time.Time) Memory {
+	if answer == nil {
+		return Memory{}
+	}
+	switch action.Verb {
+	case Acquire:
+		m.HoldGeneration = answer.Generation
+		if action.Revision.UID != "" {
+			m.HoldUID, m.HoldVersion = action.Revision.UID, action.Revision.Version
+		}
+	case Lift, DropFence:
+		if m.HoldGeneration != 0 && options.FenceUntil == UntilLifted {
+			// The seed's order drops the fence with the suspension; fencing the
+			// release again for the upgrade that follows would undo that.
+			m.Contradicted = answer.Generation
+		}
+		m.HoldGeneration = 0
+	case DeleteRevision, Rewrite:
+		if now.Sub(m.LastRecovery) >= backoffForgets {
+			m.Recoveries = 0
+		}
+		m.Recoveries++
+		m.LastRecovery, m.Recovering = now, true
+	}
+	if action.Contradicted {
+		m.Contradicted = answer.Generation
+	}
+	for _, event := range action.Events {
+		if event.Reason == Recovered {
+			m.Recovering = false
+		}
+	}
+	return m
+}

@@ -1,0 +1,70 @@
+package decide
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+)
+
+// Helm's bound on a release name, and how helm-controller shortens a longer one.
+const (
+	maxReleaseName  = 53
+	shortNamePrefix = 40
+	shortNameDigest = 12
+)
+
+// ReleaseName returns the release's effective name: spec.releaseName, else
+// <targetNamespace>-<name>, else <name>; above 53 characters the first 40, a
+// dash and the first 12 hex digits of its SHA-256. A wrong name makes
+// helm-controller report a successful uninstall and leave everything, so this
+// must be helm-controller's own rule to the letter.
+func (r Release) ReleaseName() string {
+	name := r.Spec.ReleaseName
+	switch {
+	case name != "":
+	case r.Spec.TargetNamespace != "":
+		name = r.Spec.TargetNamespace + "-" + r.Name
+	default:
+		name = r.Name
+	}
+	if len(name) <= maxReleaseName {
+		return name
+	}
+	sum := sha256.Sum256([]byte(name))
+	return name[:shortNamePrefix] + "-" + hex.EncodeToString(sum[:])[:shortNameDigest]
+}
+
+// ReleaseNamespace returns the namespace into which the chart is released.
+func (r Release) ReleaseNamespace() string {
+	if r.Spec.TargetNamespace != "" {
+		return r.Spec.TargetNamespace
+	}
+	return r.Namespace
+}
+
+// StorageNamespace returns where Helm keeps the release's Secrets:
+// status.storageNamespace if set, else what the specification says.
+func (r Release) StorageNamespace() string {
+	if r.Status.StorageNamespace != "" {
+		return r.Status.StorageNamespace
+	}
+	return r.specStorageNamespace()
+}
+
+func (r Release) specStorageNamespace() string {
+	if r.Spec.StorageNamespace != "" {
+		return r.Spec.StorageNamespace
+	}
+	return r.Namespace
+}
+
+// Disagrees reports whether what helm-controller recorded names another storage
+// or another release than the specification does. helm-controller is then about
+// to move the release; whatever we read could be the wrong one of two, so
+// nothing is done (B, "Names").
+func (r Release) Disagrees() bool {
+	if r.Status.StorageNamespace != "" && r.Status.StorageNamespace != r.specStorageNamespace() {
+		return true
+	}
+	latest, ok := r.Remembered()
+	return ok && (latest.Name != r.ReleaseName() || latest.Namespace != r.ReleaseNamespace())
+}

@@ -1,0 +1,183 @@
+package decide
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/holdfast-project/holdfast/internal/plunger/contract"
+)
+
+// The growing delay of a release that sticks again and again (B4.2).
+const (
+	backoffFirst = 10 * time.Second
+	backoffMost  = 15 * time.Minute
+	// backoffForgets is how long a release must have been left alone for its
+	// next recovery to count as the first.
+	backoffForgets = time.Hour
+)
+
+// stuck reports whether message and storage agree that Helm refuses to upgrade
+// (B4.1, B4.1a): the trigger for the present generation, no deployed revision,
+// and a latest one that blocks.
+func stuck(in Input) bool {
+	latest, any := in.Storage.Latest()
+	switch {
+	case !any:
+		return false
+	case in.wantsUninstalled(latest):
+		return true
+	default:
+		return in.Release.Triggered() && !in.Storage.hasStatus(statusDeployed) && blocksByEvidence(in, latest)
+	}
+}
+
+// blocksByEvidence judges by the label, and where it contradicts the message for
+// two of helm-controller's attempts, under repair, by the payload (B4.1a).
+func blocksByEvidence(in Input, latest Revision) bool {
+	if Blocking(latest.Status) {
+		return true
+	}
+	payload := in.Storage.Payload
+	return in.Options.Strategy == Repair && payload != nil && payload.UID == latest.UID && Blocking(payload.Status)
+}
+
+// wantsUninstalled reports whether a last revision that is "uninstalled" is to
+// be rewritten (B10.7).
+func (in Input) wantsUninstalled(latest Revision) bool {
+	return in.Options.Strategy == Repair && in.Options.RecoverUninstalled &&
+		latest.Status == statusUninstalled && (in.Release.nameInUse() || in.Release.Triggered())
+}
+
+// BackoffDelay returns how long after its last recovery a release that sticks
+// again has to wait; zero for the first.
+func (m Memory) BackoffDelay() time.Duration {
+	if m.Recoveries == 0 {
+		return 0
+	}
+	delay := backoffFirst
+	for i := 1; i < m.Recoveries && delay < backoffMost; i++ {
+		delay *= 2
+	}
+	return min(delay, backoffMost)
+}
+
+// backoff: never a hot loop, and visible (B4.2).
+func backoff(in Input) (Action, bool) {
+	since := in.Now.Sub(in.Memory.LastRecovery)
+	delay := in.Memory.BackoffDelay()
+	if !stuck(in) || delay == 0 || since >= delay || since >= backoffForgets {
+		return Action{}, false
+	}
+	return wait(delay-since, "stuck again (B4.2)").telling(RecoveryBackoff,
+		fmt.Sprintf("stuck again after %d recoveries; the next one waits %s: look at why its releases do not come to an end",
+			in.Memory.Recoveries, delay)), true
+}
+
+// recover_ is the beginning of a recovery: the fence, then the strategy.
+func recover_(in Input) (Action, bool) {
+	if !stuck(in) {
+		return Action{}, false
+	}
+	latest, _ := in.Storage.Latest()
+	switch {
+	case in.Memory.GivenUp == in.Release.Generation:
+		return wait(fencedLook, "somebody resumed the release during our hold; not fought in this generation (B3.3)"), true
+	case !in.Release.Fenced():
+		return do(SetFence, "a recovery begins with the fence (B5.8, B10.1)"), true
+	case in.Options.Strategy == Reclaim:
+		return beginReclaim(in, latest), true
+	default:
+		return beginRepair(in, latest), true
+	}
+}
+
+// beginRepair reads the payload, because the status that Helm goes by is in it,
+// and rewrites it where it blocks (B10.1, B10.3).
+func beginRepair(in Input, latest Revision) Action {
+	payload := in.Storage.Payload
+	switch {
+	case payload == nil || payload.UID != latest.UID:
+		return do(ReadPayload, "the payload carries the status that Helm goes by (B10.1)").about(latest)
+	case payload.Undecodable != "":
+		return wait(fencedLook, "the payload cannot be decoded (B10.3)").telling(StorageRefused,
+			"Secret "+latest.Namespace+"/"+latest.Name+" cannot be decoded and is left alone: "+payload.Undecodable+
+				"; restore it from a backup, or delete it after saving it")
+	case Blocking(payload.Status), payload.Status == statusUninstalled && in.wantsUninstalled(latest):
+		return do(Rewrite, "Helm upgrades from failed (B10.1)").about(latest)
+	default:
+		return contradicts(in, "its label says "+latest.Status+", its content "+payload.Status)
+	}
+}
+
+// beginReclaim acquires the suspension, unless nothing can be won (B4.1c) or an
+// earlier flux-plunger's number says that it is done (B4.2).
+func beginReclaim(in Input, latest Revision) Action {
+	if len(in.Storage.Revisions) > 1 && in.Storage.Revisions[1].Status == statusUninstalled {
+		return wait(fencedLook, "the next lower revision is uninstalled (B4.1c)").telling(StorageRefused,
+			"the revision below is uninstalled, so deleting this one only leads to \"cannot reuse a name that is still in use\"; use --strategy=repair")
+	}
+	if _, _, noted := in.Release.note(); !noted && in.Release.processedVersion() == latest.Version+1 {
+		return wait(fencedLook, "the revision above was deleted by an earlier flux-plunger (B4.2)")
+	}
+	return do(Acquire, "the latest revision blocks every upgrade (B4.1)").about(latest)
+}
+
+// requestAfterRepair asks once for each repaired UID. Asking again while the
+// message stays would be a hot loop (B10.1).
+func requestAfterRepair(in Input) (Action, bool) {
+	latest, any := in.Storage.Latest()
+	if !any || !latest.RepairedByUs || !in.Release.Triggered() && !in.Release.nameInUse() {
+		return Action{}, false
+	}
+	if in.Release.Annotations[contract.RequestedUID] == latest.UID {
+		return wait(fencedLook, "asked for this repaired revision already (B10.1)"), true
+	}
+	return do(Request, "helm-controller waits for its own retry otherwise (B10.1)").about(latest), true
+}
+
+func uninstalledLatest(in Input) (Action, bool) {
+	latest, any := in.Storage.Latest()
+	if !any || latest.Status != statusUninstalled || !in.Release.Triggered() && !in.Release.nameInUse() {
+		return Action{}, false
+	}
+	action, _ := keepFence(in)
+	return action.telling(StorageRefused, "the last revision is uninstalled and blocks a new one; "+
+		"--recover-uninstalled lets repair rewrite it, or remove it with: "+uninstallCommand(*in.Release)), true
+}
+
+// contradictingStorage: the trigger stands and the storage does not say so. The
+// message is partly written by charts, so it costs no Secret (B4.1a).
+func contradictingStorage(in Input) (Action, bool) {
+	r := in.Release
+	if !r.Triggered() || owed(in) || in.Memory.Contradicted == r.Generation {
+		return Action{}, false
+	}
+	latest, any := in.Storage.Latest()
+	label := "nothing"
+	switch {
+	case r.Status.Failures < contradictionAfter:
+		action, _ := keepFence(in)
+		return action, true
+	case any:
+		label = latest.Status
+	}
+	if any && in.Options.Strategy == Repair && !in.Storage.hasStatus(statusDeployed) {
+		payload := in.Storage.Payload
+		if payload == nil || payload.UID != latest.UID {
+			return do(ReadPayload, "a label that contradicts the message for two attempts (B4.1a)").about(latest), true
+		}
+	}
+	return contradicts(in, "the storage's last status is "+label), true
+}
+
+// contradicts ends a look at a storage that asks for nothing: said once, and a
+// fence goes (B5.8).
+func contradicts(in Input, how string) Action {
+	action := none("the storage contradicts the message (B4.1a)")
+	if in.Release.Fenced() {
+		action = do(DropFence, "the storage contradicts the fence (B5.8)")
+	}
+	action.Contradicted = true
+	return action.telling(StorageContradicts, "says that it has no deployed releases, but "+how+
+		": nothing is deleted or rewritten; look at the message, a chart may have written it")
+}

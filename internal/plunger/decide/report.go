@@ -1,0 +1,31 @@
+package decide
+
+import "strings"
+
+// nameInUsePhrase is Helm's error for a last revision that is uninstalled.
+const nameInUsePhrase = "cannot reuse a name that is still in use"
+
+func (r Release) nameInUse() bool {
+	ready := r.Status.Ready
+	return ready.Status == "False" && strings.Contains(ready.Message, nameInUsePhrase) && r.current(ready)
+}
+
+// report adds how a recovery of this process ended (B8.3, B10.1). It never
+// changes what is done.
+func report(in Input, action Action) Action {
+	r := in.Release
+	if !in.Memory.Recovering || r.Terminating() || in.Draining || action.Verb.Reads() {
+		return action
+	}
+	ready, released := r.Status.Ready, r.Status.Released
+	switch {
+	case ready.Status == "True" && r.current(ready) && len(r.Status.History) > 0:
+		return action.telling(Recovered, "recovered: helm-controller released it again")
+	case released.Status == "False" && r.current(released) && ready.Status == "False" && r.current(ready) &&
+		!r.Triggered() && len(r.Status.History) > 0:
+		return action.telling(RecoveryFailed, "no longer stuck, but helm-controller's next release failed and is not asked for again: "+
+			"it wants new values, or flux reconcile helmrelease "+r.Name+" --namespace "+r.Namespace+" --reset (or --force)")
+	default:
+		return action
+	}
+}

@@ -1,0 +1,163 @@
+// Package gather reads, live, what a decision about a HelmRelease rests on, and
+// turns it into the plain values of package decide.
+//
+// Its invariants: every read goes to the API server, never to a cache (B1.2);
+// storage is read as metadata, and a payload only where the decision asked for
+// it; what is absent becomes nil, what could not be read becomes an error and
+// never an absence. Reconciler, drain and commands share it.
+//
+// It must not import a cache or a manager, and it writes nothing.
+package gather
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+
+	helmv2 "github.com/fluxcd/helm-controller/api/v2"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/holdfast-project/holdfast/internal/kube"
+	"github.com/holdfast-project/holdfast/internal/plunger/decide"
+	"github.com/holdfast-project/holdfast/internal/plunger/payload"
+)
+
+// SecretType is the type of Helm's storage Secrets.
+const SecretType = "helm.sh/release.v1"
+
+// HelmReleases is the resource that flux-plunger watches.
+func HelmReleases() kube.Resource {
+	return kube.Resource{Group: helmv2.GroupVersion.Group, Version: helmv2.GroupVersion.Version,
+		Plural: "helmreleases", Kind: helmv2.HelmReleaseKind}
+}
+
+// Reader reads live.
+type Reader struct{ objects *kube.Objects }
+
+// NewReader returns a Reader over the client.
+func NewReader(objects *kube.Objects) Reader { return Reader{objects} }
+
+// Release reads a HelmRelease; nil when there is none.
+func (r Reader) Release(ctx context.Context, namespace, name string) (*decide.Release, error) {
+	object, err := r.objects.Get(ctx, HelmReleases(), namespace, name)
+	var gone *kube.Gone
+	if errors.As(err, &gone) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading HelmRelease %s/%s: %w", namespace, name, err)
+	}
+	return FromUnstructured(object)
+}
+
+// Releases lists the HelmReleases of one namespace, or of all with "", that a
+// label selector matches.
+func (r Reader) Releases(ctx context.Context, namespace, selector string) ([]decide.Release, error) {
+	objects, err := r.objects.List(ctx, HelmReleases(), kube.Selection{Namespace: namespace, Labels: selector})
+	if err != nil {
+		return nil, fmt.Errorf("listing HelmReleases: %w", err)
+	}
+	releases := make([]decide.Release, 0, len(objects))
+	for i := range objects {
+		release, err := FromUnstructured(&objects[i])
+		if err != nil {
+			return nil, err
+		}
+		releases = append(releases, *release)
+	}
+	return releases, nil
+}
+
+// Storage lists the stored revisions of a release by Helm's labels and the type
+// of its Secrets, as metadata (B1.2).
+func (r Reader) Storage(ctx context.Context, release decide.Release) (*decide.Storage, error) {
+	selector := labels.Set{"owner": "helm", "name": release.ReleaseName()}.AsSelector().String()
+	items, err := r.objects.ListMetadata(ctx, kube.Secrets(), kube.Selection{
+		Namespace: release.StorageNamespace(), Labels: selector, Fields: "type=" + SecretType})
+	if err != nil {
+		return nil, fmt.Errorf("listing the storage of release %s: %w", release.Ref(), err)
+	}
+	storage := &decide.Storage{}
+	for i := range items {
+		storage.Revisions = append(storage.Revisions, revisionOf(&items[i]))
+	}
+	slices.SortFunc(storage.Revisions, func(a, b decide.Revision) int { return b.Version - a.Version })
+	return storage, nil
+}
+
+// Recheck reads the latest revision again, alone and by its name, and returns
+// the storage as it is now known (B1.2, B4.3). What is gone, or there under
+// another UID, is not the revision that was decided about.
+func (r Reader) Recheck(ctx context.Context, storage decide.Storage, revision decide.Revision) (*decide.Storage, error) {
+	meta, err := r.objects.GetMetadata(ctx, kube.Secrets(), revision.Namespace, revision.Name)
+	var gone *kube.Gone
+	if errors.As(err, &gone) || err == nil && string(meta.UID) != revision.UID {
+		next := storage.Without(revision.UID)
+		return &next, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading Secret %s/%s again: %w", revision.Namespace, revision.Name, err)
+	}
+	again := revisionOf(meta)
+	next := storage
+	next.Revisions = slices.Clone(storage.Revisions)
+	for i := range next.Revisions {
+		if next.Revisions[i].UID == again.UID {
+			next.Revisions[i] = again
+		}
+	}
+	next.Rechecked = true
+	return &next, nil
+}
+
+// Payload reads the content of the latest revision for repair. It returns the
+// Secret too, since a rewrite is preconditioned on this very read.
+func (r Reader) Payload(ctx context.Context, revision decide.Revision) (*decide.Payload, kube.Secret, error) {
+	secret, err := r.objects.GetSecret(ctx, revision.Namespace, revision.Name)
+	if err != nil {
+		return nil, kube.Secret{}, fmt.Errorf("reading the latest revision: %w", err)
+	}
+	read := &decide.Payload{UID: secret.Version().Object.UID}
+	content, err := secret.Data(payload.Key)
+	if err == nil {
+		read.Status, err = payload.Status(content)
+	}
+	if err != nil {
+		read.Undecodable = err.Error()
+	}
+	return read, secret, nil
+}
+
+// revisionOf turns a Secret's metadata into a revision. One whose version label
+// is no number is not a revision that Helm's labels describe: it counts as
+// stored, so that an uninstall is not called proven over it, but sorts below
+// every other and has no status, so that nothing is ever decided on it.
+func revisionOf(meta *metav1.PartialObjectMetadata) decide.Revision {
+	revision := decide.Revision{Namespace: meta.Namespace, Name: meta.Name, UID: string(meta.UID), ResourceVersion: meta.ResourceVersion}
+	version, err := strconv.Atoi(meta.Labels["version"])
+	if err != nil || version < 1 {
+		return revision
+	}
+	revision.Version, revision.Status = version, meta.Labels["status"]
+	revision.RepairedByUs = decide.RepairedByUs(managers(meta.ManagedFields))
+	return revision
+}
+
+// FromUnstructured turns an answer of the API server into a decision's input.
+func FromUnstructured(object *unstructured.Unstructured) (*decide.Release, error) {
+	raw, err := object.MarshalJSON()
+	if err != nil {
+		return nil, fmt.Errorf("reading HelmRelease %s/%s: %w", object.GetNamespace(), object.GetName(), err)
+	}
+	var release helmv2.HelmRelease
+	if err := json.Unmarshal(raw, &release); err != nil {
+		return nil, fmt.Errorf("reading HelmRelease %s/%s: %w", object.GetNamespace(), object.GetName(), err)
+	}
+	view := FromHelmRelease(&release)
+	return &view, nil
+}
