@@ -24,8 +24,8 @@ import (
 // Cluster is what cleanup asks of a cluster; *kube.Client is one. Its methods
 // are called side by side.
 type Cluster interface {
-	// ReadCluster reads the target Namespace and kube-system (A6.2).
-	ReadCluster(ctx context.Context, namespace string) kube.ClusterReading
+	// ClusterIdentity reads the target Namespace and kube-system (A6.2).
+	ClusterIdentity(ctx context.Context, namespace string) kube.ClusterReading
 	// Observe reads one name, metadata only.
 	Observe(ctx context.Context, place identity.Object) kube.Observation
 	// Pods lists a namespace's Pods, metadata only.

@@ -127,7 +127,7 @@ func (e *engine) asking(request decide.Request) func(context.Context, *answer) {
 	switch request.Verb {
 	case decide.ReadCluster:
 		e.counts.Reads += 2
-		return func(ctx context.Context, a *answer) { a.cluster = e.Cluster.ReadCluster(ctx, e.namespace) }
+		return func(ctx context.Context, a *answer) { a.cluster = e.Cluster.ClusterIdentity(ctx, e.namespace) }
 	case decide.ListPods:
 		e.counts.Lists++
 		return func(ctx context.Context, a *answer) { a.pods, a.err = e.Cluster.Pods(ctx, e.namespace) }

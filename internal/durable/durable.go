@@ -17,6 +17,7 @@ import (
 	"errors"
 	"io"
 	"io/fs"
+	"strings"
 )
 
 // Errors that a caller must tell apart. Each is wrapped with the name it is
@@ -58,6 +59,9 @@ type FS interface {
 type Dir interface {
 	// Path is the absolute path without links under which it was opened.
 	Path() string
+	// Owner is the effective user of this process, who must own whatever is
+	// private.
+	Owner() uint32
 	// MakeDir makes a directory with mode 0700, which must not exist, and
 	// opens it. Its entry is durable only after Sync of this directory.
 	MakeDir(name string) (Dir, error)
@@ -130,4 +134,17 @@ func (i Info) SameInode(other Info) bool {
 
 // StagingName is the name under which a file is written before it gets its
 // final one (A2.1).
-func StagingName(name string) string { return "." + name + ".staging" }
+func StagingName(name string) string { return stagingPrefix + name + stagingSuffix }
+
+// FinalName is the name for which staging is the staging name; false when it is
+// no staging name.
+func FinalName(staging string) (string, bool) {
+	name, prefixed := strings.CutPrefix(staging, stagingPrefix)
+	name, suffixed := strings.CutSuffix(name, stagingSuffix)
+	return name, prefixed && suffixed && name != ""
+}
+
+const (
+	stagingPrefix = "."
+	stagingSuffix = ".staging"
+)

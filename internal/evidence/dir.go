@@ -2,6 +2,8 @@ package evidence
 
 import (
 	"errors"
+	"fmt"
+	"io/fs"
 
 	"github.com/holdfast-project/holdfast/internal/durable"
 )
@@ -15,19 +17,33 @@ type Dir struct {
 // Open opens the evidence directory at path without following a link, and
 // takes its lock before anything in it is read (A1.2). Every error is a
 // *Refusal; a lock held elsewhere also matches durable.ErrLocked.
-func Open(fs durable.FS, path string) (*Dir, error) {
-	root, err := fs.Open(path)
+func Open(disk durable.FS, path string) (*Dir, error) {
+	root, err := disk.Open(path)
 	if err != nil {
-		return nil, refuseBecause(".", err)
+		return nil, refuseOpening(path, err)
 	}
 	if err := root.Lock(); err != nil {
 		_ = root.Close()
-		if errors.Is(err, durable.ErrLocked) {
-			return nil, &Refusal{File: ".", Reason: "is in use: another process holds this evidence", Err: err}
-		}
-		return nil, refuseBecause(".", err)
+		return nil, refuseOpening(path, err)
 	}
 	return &Dir{root: root}, nil
+}
+
+// refuseOpening names the path, since nothing else on the screen does yet.
+func refuseOpening(path string, err error) error {
+	reason := err
+	if pathErr := (*fs.PathError)(nil); errors.As(err, &pathErr) {
+		reason = pathErr.Err
+	}
+	switch {
+	case errors.Is(reason, durable.ErrLocked):
+		reason = errors.New("is in use: another process holds this evidence")
+	case errors.Is(reason, fs.ErrNotExist):
+		reason = errors.New("does not exist")
+	case !known(reason) && !errors.Is(reason, durable.ErrSymlink):
+		reason = fmt.Errorf("cannot be opened: %w", reason)
+	}
+	return &Refusal{File: ".", Reason: path + " " + reason.Error(), Err: err}
 }
 
 // Hold wraps a directory whose lock the caller has already taken: the run's

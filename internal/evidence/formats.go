@@ -1,3 +1,14 @@
+// Package evidence reads what an interrupted run left on the disk, and says
+// what of it is proven.
+//
+// Its invariant: an [Inventory] exists only if every file is private, strictly
+// decoded, bound to its plan, and fsynced, and if the history that they tell is
+// one that the protocol can have written (A5). Anything else is a [Refusal].
+// An [Acknowledged], the one value that a deletion accepts, is built here and
+// nowhere else.
+//
+// It must not import net, any k8s.io module or internal/kube: that nothing is
+// sent before the evidence is accepted is proven by the linker.
 package evidence
 
 import (
@@ -131,7 +142,7 @@ type Started struct {
 	Record
 	Time    string `json:"time"`
 	AuditID string `json:"auditID"`
-	SHA256  string `json:"sha256"`
+	SHA256  string `json:"sha256,omitempty"`
 }
 
 // Receipt is preflight-<slot>-identity.json: what our own create returned.
@@ -143,7 +154,7 @@ type Receipt struct {
 	Name              string `json:"name"`
 	UID               string `json:"uid"`
 	CreationTimestamp string `json:"creationTimestamp"`
-	SHA256            string `json:"sha256"`
+	SHA256            string `json:"sha256,omitempty"`
 }
 
 // Child is preflight-<slot>-child-<pod uid>.json: a Pod of our Job that was
@@ -154,7 +165,7 @@ type Child struct {
 	Name      string `json:"name"`
 	UID       string `json:"uid"`
 	OwnerUID  string `json:"ownerUID"`
-	SHA256    string `json:"sha256"`
+	SHA256    string `json:"sha256,omitempty"`
 }
 
 // Released is preflight-<slot>-released.json, durable before the patch that
@@ -163,7 +174,7 @@ type Released struct {
 	Record
 	UID    string `json:"uid"`
 	Time   string `json:"time"`
-	SHA256 string `json:"sha256"`
+	SHA256 string `json:"sha256,omitempty"`
 }
 
 // Rejected is preflight-<slot>-rejected.json: a definite refusal (A3.7).
@@ -176,7 +187,7 @@ type Rejected struct {
 	// NotSent is true when no connection was ever obtained.
 	NotSent bool   `json:"notSent"`
 	Time    string `json:"time"`
-	SHA256  string `json:"sha256"`
+	SHA256  string `json:"sha256,omitempty"`
 }
 
 // Reconciled is preflight-<slot>-reconciled.json: the release owner's statement
@@ -186,5 +197,5 @@ type Reconciled struct {
 	MarkerSHA256 string `json:"markerSHA256"`
 	Statement    string `json:"statement"`
 	Time         string `json:"time"`
-	SHA256       string `json:"sha256"`
+	SHA256       string `json:"sha256,omitempty"`
 }

@@ -2,6 +2,7 @@ package evidence
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/holdfast-project/holdfast/internal/identity"
 )
@@ -74,12 +75,73 @@ type SlotState struct {
 	Nonce      string
 	PlanSHA256 string
 	State      State
-	// AuditID is that of the create request, empty when it is planned only.
-	AuditID string
+	// AuditID is that of the create request, and MarkerSHA256 the digest of the
+	// started marker's file. Both are empty when it is planned only.
+	AuditID      string
+	MarkerSHA256 string
 	// Reconciled is true when a release owner's statement is recorded
 	// (A6.15), and Statement is its text.
 	Reconciled bool
 	Statement  string
 	// Order is the position over all attempts, in the order of creation.
 	Order int
+}
+
+// inventory flattens what was read over all attempts (A5.11).
+func (l *loading) inventory() *Inventory {
+	inv := &Inventory{Parameters: l.parameters, Journal: l.journal, Warnings: l.warnings}
+	for _, a := range l.attempts {
+		inv.Plans = append(inv.Plans, a.plan)
+		for _, s := range a.slots {
+			order := len(inv.Slots)
+			inv.Slots = append(inv.Slots, s.state(order))
+			if s.receipt != nil {
+				inv.Resources = append(inv.Resources, s.acknowledged(order))
+			}
+		}
+	}
+	return inv
+}
+
+func (s *slot) ref() identity.SlotRef {
+	return identity.SlotRef{Attempt: s.attempt.entry.Name, Slot: s.planned.Slot}
+}
+
+// state says how far the slot came. An absent receipt is never replaced by
+// looking in the cluster (A5.9): started and nothing else is uncertain.
+func (s *slot) state(order int) SlotState {
+	out := SlotState{
+		Ref: s.ref(), Object: s.planned.Object(), Nonce: s.attempt.plan.Nonce,
+		PlanSHA256: s.attempt.entry.PlanSHA256, State: StatePlanned, Order: order,
+	}
+	if s.started == nil {
+		return out
+	}
+	out.AuditID, out.MarkerSHA256 = s.started.AuditID, s.startedSHA256
+	switch {
+	case s.receipt != nil:
+		out.State = StateAcknowledged
+	case s.rejected != nil:
+		out.State = StateRejected
+	default:
+		out.State = StateUncertain
+	}
+	if s.reconciled != nil {
+		out.Reconciled, out.Statement = true, s.reconciled.Statement
+	}
+	return out
+}
+
+func (s *slot) acknowledged(order int) Acknowledged {
+	a := Acknowledged{
+		ref: s.ref(), object: s.receipt.Object(), nonce: s.attempt.plan.Nonce,
+		released: s.released != nil, order: order,
+	}
+	for _, child := range s.children {
+		a.children = append(a.children, identity.Object{
+			APIVersion: "v1", Kind: "Pod", Namespace: child.Namespace, Name: child.Name, UID: child.UID,
+		})
+	}
+	slices.SortFunc(a.children, func(x, y identity.Object) int { return strings.Compare(x.UID, y.UID) })
+	return a
 }

@@ -13,144 +13,142 @@ package journal
 
 import (
 	"errors"
-	"io"
-	"time"
+	"fmt"
 
 	"github.com/holdfast-project/holdfast/internal/durable"
 	"github.com/holdfast-project/holdfast/internal/evidence"
-	"github.com/holdfast-project/holdfast/internal/identity"
+	"github.com/holdfast-project/holdfast/internal/strictjson"
 )
 
-var errNotLanded = errors.New("journal: not landed yet")
+// ErrMisuse says that a call came out of its order, or with a value that no
+// record may hold. Nothing was written, and the journal is as usable as before.
+var ErrMisuse = errors.New("refusing to write the journal")
 
-// Setup is what a new evidence directory begins with.
-type Setup struct {
-	// Parameters are written as they are, but for Version, FileSystem and
-	// HelperRetained, which Create fills in.
-	Parameters evidence.Parameters
-	// Executable opens the running executable for the retained copy; nil when
-	// none is to be kept (--retain-helper=false).
-	Executable func() (io.ReadCloser, error)
-	// AllowFileSystem is the type named by --allow-filesystem, or empty.
-	AllowFileSystem string
+func misuse(format string, args ...any) error {
+	return fmt.Errorf("%w: %w", ErrMisuse, fmt.Errorf(format, args...))
 }
 
 // Journal writes one evidence directory and holds its lock. It is not safe for
 // concurrent use.
-type Journal struct{ dir *evidence.Dir }
+type Journal struct {
+	dir        *evidence.Dir
+	root       durable.Dir
+	parameters evidence.Parameters
+	registry   evidence.Journal
+	warnings   []string
 
-// Create makes the evidence directory at path, which must not exist.
-func Create(fs durable.FS, path string, setup Setup) (*Journal, error) { return nil, errNotLanded }
-
-// Load validates the run's own directory with the very loader that cleanup
-// uses (A1.6). It must have succeeded after the last Register before a slot may
-// start. After the run it gives cleanup its inventory.
-func (j *Journal) Load(expect evidence.Expectation) (*evidence.Inventory, error) {
-	return nil, errNotLanded
+	// current is the one attempt that may still write.
+	current *Attempt
+	// loaded is true while the last Register has been followed by a Load that
+	// accepted everything.
+	loaded bool
+	// seen holds every UID and Audit-ID that is recorded, since the loader
+	// refuses one that appears twice.
+	seen map[string]bool
+	// failure is the first failed durability call.
+	failure error
+	// over is true once Finish or Close was called.
+	over bool
 }
 
 // Dir is the evidence directory, for a cleanup under the same lock.
 func (j *Journal) Dir() *evidence.Dir { return j.dir }
 
 // Path is the evidence directory's absolute path.
-func (j *Journal) Path() string { return "" }
+func (j *Journal) Path() string { return j.root.Path() }
+
+// Parameters are the parameters as they were published.
+func (j *Journal) Parameters() evidence.Parameters { return j.parameters }
 
 // Err is the failure that poisoned the journal, or nil.
-func (j *Journal) Err() error { return nil }
+func (j *Journal) Err() error { return j.failure }
 
 // Warnings are for the operator, such as a doubtful file system.
-func (j *Journal) Warnings() []string { return nil }
+func (j *Journal) Warnings() []string { return j.warnings }
 
-// Register makes an attempt's directory, its plan and its registry entry
-// durable. Version, Attempt and Kind of the plan are filled in.
-func (j *Journal) Register(kind evidence.AttemptKind, plan evidence.Plan) (*Attempt, error) {
-	return nil, errNotLanded
+// Load validates the run's own directory with the very loader that cleanup
+// uses, so that nothing is created that cleanup would refuse (A1.6). It must
+// succeed after each Register before a slot may start; after the run it gives
+// cleanup its inventory. A failure poisons the journal.
+func (j *Journal) Load(expect evidence.Expectation) (*evidence.Inventory, error) {
+	if err := j.usable(); err != nil {
+		return nil, err
+	}
+	inventory, err := j.dir.Load(expect)
+	if err != nil {
+		return nil, j.durably(err)
+	}
+	j.loaded = true
+	return inventory, nil
 }
 
-// Finish removes .upgrade-lock. Call it only when exit 0 is certain (A1.3).
-func (j *Journal) Finish() error { return errNotLanded }
-
-// Close gives up the lock.
-func (j *Journal) Close() error { return errNotLanded }
-
-// Attempt writes the records of one registered attempt.
-type Attempt struct{}
-
-// Name is the attempt's directory name.
-func (a *Attempt) Name() string { return "" }
-
-// Plan is the plan as it was published.
-func (a *Attempt) Plan() evidence.Plan { return evidence.Plan{} }
-
-// PlanSHA256 is the digest of the plan's bytes, which every object carries.
-func (a *Attempt) PlanSHA256() string { return "" }
-
-// Start makes the slot's started marker durable; only then may its create
-// request, carrying auditID, leave. Slots start in the plan's order, each after
-// the receipt of the one before.
-func (a *Attempt) Start(slot identity.Slot, auditID string, now time.Time) error { return errNotLanded }
-
-// Acknowledge makes the receipt durable. created is what the API server
-// returned; its place must equal the plan's. A mismatch writes nothing and
-// leaves the slot uncertain. creationTimestamp is in RFC 3339.
-func (a *Attempt) Acknowledge(slot identity.Slot, created identity.Object, creationTimestamp string) error {
-	return errNotLanded
+// Finish removes .upgrade-lock. Call it only when exit 0 is certain: from then
+// on nothing says that an upgrade is under way here (A1.3). Nothing can be
+// written afterwards; the lock is held until Close.
+func (j *Journal) Finish() error {
+	if err := j.usable(); err != nil {
+		return err
+	}
+	if a := j.current; a != nil {
+		for _, s := range a.slots {
+			if s.phase == started || s.phase == rejected {
+				return misuse("%s is %s, so the run is no success", s.planned.Slot, s.phase)
+			}
+		}
+	}
+	j.over = true
+	if err := j.root.Remove(evidence.UpgradeLockFile); err != nil {
+		return j.durably(err)
+	}
+	return j.durably(j.root.Sync())
 }
 
-// Release makes the release durable; only then may the patch leave that lets
-// the Job run (A4.2c).
-func (a *Attempt) Release(slot identity.Slot, now time.Time) error { return errNotLanded }
-
-// Child makes the receipt of a Pod of the slot's Job durable. A Pod that has
-// one already is no error and writes nothing.
-func (a *Attempt) Child(slot identity.Slot, pod identity.Object, ownerUID string) error {
-	return errNotLanded
+// Close gives up the lock and every descriptor. It is no success or failure of
+// the run.
+func (j *Journal) Close() error {
+	j.over = true
+	var err error
+	if j.current != nil {
+		err = j.current.dir.Close()
+	}
+	return errors.Join(err, j.dir.Close())
 }
 
-// Rejection is a definite refusal (A3.7).
-type Rejection struct {
-	// Code is the HTTP status, 0 when NotSent.
-	Code    int
-	Reason  string
-	NotSent bool
+// usable refuses every call after a failure or the end.
+func (j *Journal) usable() error {
+	switch {
+	case j.failure != nil:
+		return fmt.Errorf("nothing more is written after the first failure: %w", j.failure)
+	case j.over:
+		return misuse("the journal is closed")
+	}
+	return nil
 }
 
-// Reject settles the slot as refused. No further slot of this attempt starts.
-func (a *Attempt) Reject(slot identity.Slot, rejection Rejection, now time.Time) error {
-	return errNotLanded
+// durably poisons the journal with the first failure. The descriptor, the page
+// cache and the directory are in a state that nobody can ask for any more, so
+// nothing is tried again (A2.4).
+func (j *Journal) durably(err error) error {
+	if err != nil && j.failure == nil {
+		j.failure = err
+	}
+	return err
 }
 
-// CreateError keeps a create's raw error, which the caller has redacted, up to
-// evidence.MaxCreateErrorBytes of it.
-func (a *Attempt) CreateError(slot identity.Slot, text string) error { return errNotLanded }
+// once refuses a UID or Audit-ID that is recorded already. The caller adds it
+// to seen when it writes the record.
+func (j *Journal) once(value string) error {
+	if j.seen[value] {
+		return misuse("%s is recorded already", value)
+	}
+	return nil
+}
 
-// Log keeps what the slot's Job printed, which the caller has redacted and
-// bounded to evidence.MaxLogBytes.
-func (a *Attempt) Log(slot identity.Slot, data []byte) error { return errNotLanded }
-
-// Cleanup writes one preflight-cleanup.XXXXXXXX directory.
-type Cleanup struct{}
-
-// NewCleanup makes the directory of an accepted cleanup, with its empty error
-// file (A6.1, A6.9).
-func NewCleanup(dir *evidence.Dir) (*Cleanup, error) { return nil, errNotLanded }
-
-// Path is the directory's absolute path.
-func (c *Cleanup) Path() string { return "" }
-
-// Report appends one redacted line to preflight-cleanup.err.
-func (c *Cleanup) Report(line string) error { return errNotLanded }
-
-// Observe keeps an identity-only readback as observations/NAME.
-func (c *Cleanup) Observe(name string, readback any) error { return errNotLanded }
-
-// Publish makes the result durable and returns its absolute path. Nothing can
-// be written afterwards.
-func (c *Cleanup) Publish(result evidence.Result) (string, error) { return "", errNotLanded }
-
-// Reconcile records the release owner's statement on an uncertain slot
-// (A6.15): offline, under the lock, after A5.2 and A5.4 to A5.10. A refusal of
-// the evidence is an *evidence.Refusal.
-func Reconcile(fs durable.FS, path string, slot identity.SlotRef, statement string, now time.Time) error {
-	return errNotLanded
+// publishRegistry replaces the registry (A2.3).
+func (j *Journal) publishRegistry() error {
+	data, err := strictjson.Encode(j.registry)
+	if err != nil {
+		return err
+	}
+	return durable.Replace(j.root, evidence.JournalFile, data)
 }

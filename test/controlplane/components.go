@@ -2,6 +2,7 @@ package controlplane
 
 import (
 	"context"
+	_ "embed" // the stages of kwok
 	"fmt"
 	"net"
 	"os"
@@ -32,6 +33,11 @@ const controllers = "namespace-controller,serviceaccount-controller,root-ca-cert
 	"disruption-controller,endpoints-controller,endpointslice-controller,node-lifecycle-controller,taint-eviction-controller," +
 	"resourcequota-controller,horizontal-pod-autoscaler-controller"
 
+// kwokStages is written to the state directory: kwok reads a file.
+//
+//go:embed kwok-stages.yaml
+var kwokStages []byte
+
 // part is one component: how to start it, and the process while it runs.
 type part struct {
 	spec    keeper.Spec
@@ -56,7 +62,7 @@ func (cp *ControlPlane) plan() (map[string]part, error) {
 		apiServer:         cp.part(cp.bins.Servers, apiServer, taken[2], cp.apiServerArgs(etcdURL, taken[2])...),
 		controllerManager: cp.part(cp.bins.Servers, controllerManager, taken[3], cp.controllerManagerArgs(taken[3])...),
 		scheduler:         cp.part(cp.bins.Servers, scheduler, taken[4], cp.clientArgs(scheduler, taken[4])...),
-		kwok: cp.part(cp.bins.Servers, kwok, 0, "--kubeconfig="+cp.kubeconfigPath(kwok), "--config="+os.DevNull,
+		kwok: cp.part(cp.bins.Servers, kwok, 0, "--kubeconfig="+cp.kubeconfigPath(kwok), "--config="+cp.path("kwok-stages.yaml"),
 			"--manage-nodes-with-label-selector="+KwokNodeLabel+"="+KwokNodeValue, "--server-address="),
 		podRunner: cp.part(cp.bins.Helpers, podRunner, 0, "-config", cp.path("podrunner.json")),
 	}

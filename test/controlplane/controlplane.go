@@ -156,6 +156,7 @@ func (cp *ControlPlane) prepare() error {
 		cp.ca.client("kubelet-client", "kube-apiserver-kubelet-client", "system:masters"),
 		cp.ca.serviceAccountKeys(),
 		cp.writeAuditPolicy(),
+		os.WriteFile(cp.path("kwok-stages.yaml"), kwokStages, 0o600),
 		cp.setImages(cp.opts.Images),
 	)
 	if err != nil {

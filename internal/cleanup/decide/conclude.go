@@ -162,7 +162,8 @@ func (v *view) endSlot(slot Slot) Ending {
 	read, present := seen(slot)
 	switch {
 	case present:
-		e.Outcome, e.Found = OutcomeUnexplained, &read
+		// Its create may be uncertain too; what is there is what a human needs.
+		e.Outcome, e.Found, e.Detail = OutcomeUnexplained, &read, unexplained(slot)
 		e.CarriesNonce = read.Nonce != "" && read.Nonce == slot.Nonce
 	case v.stopped() || v.unread(slot) != "":
 		e.Outcome = OutcomeUnreadable

@@ -126,9 +126,15 @@ func additions(kind string, want, got map[string]any) []Difference {
 	found := added("", want, got, "metadata.ownerReferences", "metadata.finalizers", "metadata.deletionTimestamp")
 	switch kind {
 	case "NetworkPolicy":
-		return append(found, added("", want, got, "spec.ingress", "spec.egress")...)
+		found = append(found, added("", want, got, "spec.ingress", "spec.egress")...)
+		found = append(found, grown("spec.podSelector", at(want, "spec.podSelector"), at(got, "spec.podSelector"))...)
+		found = append(found, grown("spec.podSelector.matchLabels", at(want, "spec.podSelector.matchLabels"), at(got, "spec.podSelector.matchLabels"))...)
+		found = append(found, grownItems("spec.ingress", want, got)...)
+		found = append(found, grownItems("spec.egress", want, got)...)
 	case "Job":
 		found = append(found, added("", want, got, jobAdditions()...)...)
+		// A volume has one source: another key is another source.
+		found = append(found, grownItems("spec.template.spec.volumes", want, got)...)
 		for _, list := range []string{"spec.template.spec.initContainers", "spec.template.spec.containers"} {
 			found = append(found, containerAdditions(list, want, got)...)
 		}
@@ -159,6 +165,9 @@ func containerAdditions(list string, want, got map[string]any) []Difference {
 		found = append(found, added(fmt.Sprintf("%s[%d]", list, i), w, g,
 			"command", "args", "env", "envFrom", "volumeMounts", "volumeDevices", "lifecycle", "ports", "workingDir",
 			"securityContext.privileged", "securityContext.procMount", "securityContext.runAsUser")...)
+		for _, inner := range grownItems("env", w, g) {
+			found = append(found, Difference{join(fmt.Sprintf("%s[%d]", list, i), inner.Path), inner.Problem})
+		}
 	}
 	return found
 }
@@ -169,6 +178,30 @@ func added(prefix string, want, got map[string]any, paths ...string) []Differenc
 		if value := at(got, path); empty(at(want, path)) && !empty(value) && value != false {
 			found = append(found, Difference{join(prefix, path), "added"})
 		}
+	}
+	return found
+}
+
+// grown reports every field of a map that was not sent.
+func grown(path string, want, got any) []Difference {
+	w, _ := want.(map[string]any)
+	g, _ := got.(map[string]any)
+	var found []Difference
+	for key, value := range g {
+		if empty(w[key]) && !empty(value) {
+			found = append(found, Difference{join(path, key), "added"})
+		}
+	}
+	return found
+}
+
+// grownItems does so for each map of a list, by position.
+func grownItems(list string, want, got map[string]any) []Difference {
+	wanted, _ := at(want, list).([]any)
+	gotten, _ := at(got, list).([]any)
+	var found []Difference
+	for i := range min(len(wanted), len(gotten)) {
+		found = append(found, grown(fmt.Sprintf("%s[%d]", list, i), wanted[i], gotten[i])...)
 	}
 	return found
 }

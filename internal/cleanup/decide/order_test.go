@@ -1,0 +1,163 @@
+package decide
+
+import (
+	"slices"
+	"testing"
+	"time"
+)
+
+// A6.3, A6.6: all Jobs of all attempts are deleted side by side, in the
+// foreground, and no dependency with them.
+func TestA6_3JobsFirstSideBySide(t *testing.T) {
+	second1 := jobRow("api", "44444444-0000-4000-8000-000000000004")
+	second1.Ref.Attempt = "upgrade-preflight-resume.AAAAAAAA"
+	s := state(second, resources(secretRow(), api(), jobRow("worker", other), second1))
+	want := []Request{deleteOf("api", Foreground), deleteOf("worker", Foreground), {Verb: Delete, Ref: second1.Ref, Propagation: Foreground}}
+	if step := Decide(s); !slices.Equal(step.Requests, want) {
+		t.Errorf("got %+v", step.Requests)
+	}
+}
+
+// A6.3: after a Job's DELETE, the Job, its recorded children and the Pods are
+// read; one list serves all Jobs; a slow DELETE does not hold up the others.
+func TestA6_3ReadsBesideASlowDelete(t *testing.T) {
+	s := state(second, resources(api(deleted(second), child()), jobRow("migration", podUID, deleted(second)), jobRow("worker", other)), inFlight(deleteOf("worker", Foreground)))
+	want := []Request{readOf("api"), {Verb: ReadChild, Ref: ref("api"), Child: podUID}, {Verb: ListPods}, readOf("migration")}
+	if step := Decide(s); !slices.Equal(step.Requests, want) {
+		t.Errorf("got %+v", step.Requests)
+	}
+}
+
+// A6.4: nothing is sent for a resource in conflict, ever again.
+func TestA6_4ConflictIsLeftAlone(t *testing.T) {
+	s := state(3*second, resources(api(deleted(second), child(), reads(there(2*second, other))), secretRow()))
+	for range 20 {
+		step := Decide(s)
+		for _, r := range step.Requests {
+			if r.Ref == ref("api") || r.Verb == Delete {
+				t.Fatalf("sent %+v", r)
+			}
+			answerHere(&s, r)
+		}
+		if step.Conclusion != nil {
+			return
+		}
+		s.Now += second
+	}
+	t.Fatal("no conclusion")
+}
+
+// answerHere answers the requests that a conclusion still needs.
+func answerHere(s *State, r Request) {
+	switch r.Verb {
+	case ReadCluster:
+		s.Cluster = append(s.Cluster, clusterRead(s.Now+latency))
+	case ListPods:
+		s.Pods = append(s.Pods, pods(s.Now+latency))
+	}
+	s.Now += latency
+}
+
+// A6.5: when a DELETE is repeated.
+func TestA6_5RepeatedDeletes(t *testing.T) {
+	own := secretRow().Object.UID
+	deleting := there(3*second, own)
+	deleting.Deleting = true
+	for _, row := range []struct {
+		name   string
+		secret Resource
+		now    time.Duration
+		want   bool
+	}{
+		{"still there after a failed DELETE", secretRow(deleteFailed(second), reads(there(3*second, own))), 4 * second, true},
+		{"not within a second", secretRow(deleteFailed(second), reads(there(1500*time.Millisecond, own))), 1900 * time.Millisecond, false},
+		{"still there and not deleting after an accepted one", secretRow(deleted(second), reads(there(3*second, own))), 4 * second, true},
+		{"not while it is being deleted", secretRow(deleted(second), reads(deleting)), 9 * second, false},
+		{"not before it was read again", secretRow(deleteFailed(second)), 9 * second, false},
+		{"not on a read sent before the DELETE's answer", secretRow(deleteFailed(3*second), reads(there(3*second+5*time.Millisecond, own))), 9 * second, false},
+		{"not after a failed read", secretRow(deleteFailed(second), reads(there(3*second, own), failed(4*second))), 9 * second, false},
+		{"not of a replacement", secretRow(deleteFailed(second), reads(there(3*second, other))), 9 * second, false},
+		{"each time later: not 2 s after the third", secretRow(deleteFailed(second), deleteFailed(2*second), deleteFailed(4*second), reads(there(5*second, own))), 7 * second, false},
+		{"but 4 s after it", secretRow(deleteFailed(second), deleteFailed(2*second), deleteFailed(4*second), reads(there(5*second, own))), 8 * second, true},
+		{"not after its time", secretRow(deleteFailed(second), reads(there(3*second, own))), 31 * second, false},
+	} {
+		s := state(row.now, resources(row.secret), lists(pods(500*time.Millisecond)), identified(600*time.Millisecond))
+		if got := slices.Contains(Decide(s).Requests, deleteOf("secret", Orphan)); got != row.want {
+			t.Errorf("%s: repeated %v", row.name, got)
+		}
+	}
+}
+
+// A6.6: reads back off from 50 ms to 1 s.
+func TestA6_6Backoff(t *testing.T) {
+	want := []time.Duration{50, 100, 200, 400, 800, 1000, 1000}
+	for n, ms := range want {
+		if got := pause(n + 1); got != ms*time.Millisecond {
+			t.Errorf("after %d reads: %s, want %d ms", n+1, got, ms)
+		}
+	}
+	s := state(second, resources(api(deleted(second), reads(there(second+latency, jobUID)))), lists(pods(second+latency)))
+	s.Now = second + latency
+	step := Decide(s)
+	if len(step.Requests) > 0 || step.Wake != second+latency+50*time.Millisecond {
+		t.Errorf("got %+v", step)
+	}
+	s.Now = step.Wake
+	if step := Decide(s); !slices.Equal(step.Requests, []Request{readOf("api"), {Verb: ListPods}}) {
+		t.Errorf("at the wake: %+v", step)
+	}
+}
+
+// The same request is never on its way twice.
+func TestNothingIsSentTwiceAtOnce(t *testing.T) {
+	s := state(2*second, resources(api(deleted(second), child())),
+		inFlight(readOf("api"), Request{Verb: ListPods}, Request{Verb: ReadChild, Ref: ref("api"), Child: podUID}))
+	if step := Decide(s); len(step.Requests) > 0 || step.Wake != 31*second {
+		t.Errorf("got %+v", step)
+	}
+}
+
+// A result is not concluded while a DELETE is on its way.
+func TestNoConclusionBesideADelete(t *testing.T) {
+	s := state(40*second, resources(api(deleted(second), reads(there(20*second, jobUID)))), lists(pods(3*second)), identified(40*second),
+		inFlight(deleteOf("api", Foreground)))
+	if step := Decide(s); step.Conclusion != nil || len(step.Requests) > 0 {
+		t.Errorf("got %+v", step)
+	}
+	delete(s.InFlight, deleteOf("api", Foreground))
+	concluded(t, s)
+}
+
+// A6.3: a list is asked for although no Job is acknowledged: a Pod with the
+// nonce may run, and its Job's receipt be lost.
+func TestA6_3ListWithoutJobs(t *testing.T) {
+	s := state(second, resources(secretRow()))
+	if step := Decide(s); !slices.Equal(step.Requests, []Request{{Verb: ListPods}}) {
+		t.Errorf("got %+v", step)
+	}
+	s.Pods = []PodList{podsFailed(second)}
+	s.Now = 31 * second
+	if step := Decide(s); slices.Contains(step.Requests, Request{Verb: ListPods}) || slices.Contains(step.Requests, deleteOf("secret", Orphan)) {
+		t.Errorf("after thirty seconds of failures: %+v", step)
+	}
+}
+
+// Concerns keeps nothing of strangers.
+func TestConcerns(t *testing.T) {
+	concerns := state(0, resources(api(child())), slots(slot("worker", "Job", Uncertain))).Concerns()
+	for name, row := range map[string]struct {
+		pod  Pod
+		want bool
+	}{
+		"owned":    {Pod{Owners: []string{jobUID}}, true},
+		"labelled": {Pod{ControllerUIDs: []string{jobUID}}, true},
+		"nonce":    {Pod{Nonce: nonce}, true},
+		"recorded": {Pod{Object: object("Pod", "x", podUID)}, true},
+		"stranger": {Pod{Object: object("Pod", "r-api-x", other), Owners: []string{other}, Nonce: "ffff"}, false},
+		"bare":     {Pod{}, false},
+	} {
+		if got := concerns(row.pod); got != row.want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}

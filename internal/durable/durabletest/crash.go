@@ -1,0 +1,196 @@
+package durabletest
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"iter"
+	"maps"
+	"path"
+	"slices"
+)
+
+// Killed returns what is left when only the process dies: everything that it
+// did, and no lock.
+func (f *FS) Killed() *FS {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.clone(survival{all: true})
+}
+
+// PowerLost returns the disk that holds nothing but what was synced.
+func (f *FS) PowerLost() *FS {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.clone(survival{})
+}
+
+// CrashStates yields every disk that a power cut at this moment may leave, each
+// once: all subsets of the unsynced changes of each directory, and for each
+// file with unsynced writes the old content, the new, a torn one, zeros and
+// garbage. Everything on a yielded disk is synced.
+func (f *FS) CrashStates() iter.Seq[*FS] {
+	return func(yield func(*FS) bool) {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		seen := map[string]bool{}
+		choices := f.choices()
+		for {
+			disk := f.clone(survival{choices: choices})
+			if print := disk.fingerprint(); !seen[print] {
+				seen[print] = true
+				if !yield(disk) {
+					return
+				}
+			}
+			if !choices.next() {
+				return
+			}
+		}
+	}
+}
+
+// contents is the number of ways in which an unsynced write may survive.
+const contents = 5
+
+// choice counts through the ways in which one inode may survive: a bit mask of
+// directory changes, or one of the contents.
+type choice struct {
+	node           *inode
+	current, limit int
+}
+
+type choiceList []*choice
+
+// next moves to the next combination, like an odometer.
+func (c choiceList) next() bool {
+	for _, one := range c {
+		if one.current++; one.current < one.limit {
+			return true
+		}
+		one.current = 0
+	}
+	return false
+}
+
+func (c choiceList) of(n *inode) int {
+	for _, one := range c {
+		if one.node == n {
+			return one.current
+		}
+	}
+	return 0
+}
+
+// choices lists every inode of which something is unsynced.
+func (f *FS) choices() choiceList {
+	var list choiceList
+	seen := map[*inode]bool{}
+	var visit func(n *inode)
+	visit = func(n *inode) {
+		if n == nil || seen[n] {
+			return
+		}
+		seen[n] = true
+		if len(n.changes) > 0 {
+			list = append(list, &choice{node: n, limit: 1 << len(n.changes)})
+		}
+		if len(n.writes) > 0 {
+			list = append(list, &choice{node: n, limit: contents})
+		}
+		for _, name := range slices.Sorted(maps.Keys(n.syncedEntries)) {
+			visit(n.syncedEntries[name])
+		}
+		for _, c := range n.changes {
+			visit(c.node)
+		}
+	}
+	visit(f.root)
+	return list
+}
+
+// survival says what of the unsynced is kept: all, or what the choices say;
+// without either, nothing.
+type survival struct {
+	all     bool
+	choices choiceList
+}
+
+func (s survival) entries(n *inode) map[string]*inode {
+	if s.all {
+		return n.entries
+	}
+	kept := maps.Clone(n.syncedEntries)
+	mask := s.choices.of(n)
+	for i, c := range n.changes {
+		if mask&(1<<i) != 0 {
+			c.applyTo(kept)
+		}
+	}
+	return kept
+}
+
+func (s survival) content(n *inode) []byte {
+	if s.all {
+		return n.content
+	}
+	kept := n.synced
+	way := s.choices.of(n)
+	for _, w := range n.writes {
+		data := slices.Clone(w.data)
+		switch way {
+		case 0:
+			continue
+		case 2:
+			data = data[:len(data)/2]
+		case 3:
+			clear(data)
+		case 4:
+			for i := range data {
+				data[i] ^= 0xa5
+			}
+		}
+		kept = write{offset: w.offset, data: data}.applyTo(kept)
+	}
+	return kept
+}
+
+// clone builds a new file system, synced throughout, keeping inode numbers and
+// births and every hard link.
+func (f *FS) clone(s survival) *FS {
+	out := &FS{lastInode: f.lastInode, kind: f.kind, locks: map[*inode]*dir{}}
+	copies := map[*inode]*inode{}
+	var copyOf func(n *inode) *inode
+	copyOf = func(n *inode) *inode {
+		if done := copies[n]; done != nil {
+			return done
+		}
+		c := &inode{number: n.number, mode: n.mode, uid: n.uid, birth: n.birth}
+		copies[n] = c
+		if !n.mode.IsDir() {
+			c.content = slices.Clone(s.content(n))
+			c.synced = c.content
+			return c
+		}
+		c.entries = map[string]*inode{}
+		for name, entry := range s.entries(n) {
+			c.entries[name] = copyOf(entry)
+		}
+		c.syncedEntries = maps.Clone(c.entries)
+		return c
+	}
+	out.root = copyOf(f.root)
+	return out
+}
+
+// fingerprint is the same for two disks that no reader can tell apart.
+func (f *FS) fingerprint() string {
+	sum := sha256.New()
+	f.eachDirectory(func(at string, d *inode) {
+		for _, name := range slices.Sorted(maps.Keys(d.entries)) {
+			n := d.entries[name]
+			fmt.Fprintf(sum, "%q %d %v %d %q\n", path.Join(at, name), n.number, n.mode, n.uid, n.content)
+		}
+	})
+	return hex.EncodeToString(sum.Sum(nil))
+}

@@ -1,0 +1,218 @@
+package evidence
+
+import (
+	"github.com/holdfast-project/holdfast/internal/identity"
+)
+
+// A5.5: the records tell a history that the protocol can have written. One that
+// it cannot proves that files were lost, added or taken from elsewhere, and then
+// no absence proves anything any more.
+func (l *loading) historiesArePossible() error {
+	for _, a := range l.attempts {
+		for _, s := range a.slots {
+			for _, rule := range slotRules() {
+				if err := rule(s); err != nil {
+					return err
+				}
+			}
+		}
+		for _, rule := range attemptRules() {
+			if err := rule(a); err != nil {
+				return err
+			}
+		}
+	}
+	return everythingIsUnique(l.attempts)
+}
+
+// slotRules judge the records of one slot beside one another.
+func slotRules() []func(*slot) error {
+	return []func(*slot) error{
+		nothingWithoutMarker,
+		oneOutcome,
+		receiptNamesThePlanned,
+		releaseIsOfTheReceipt,
+		childrenAreOfTheReleasedJob,
+		logIsOfAReleasedJob,
+		rejectionIsOfTheMarker,
+		statementIsOfTheMarker,
+	}
+}
+
+// attemptRules judge the slots of one attempt beside one another.
+func attemptRules() []func(*attempt) error {
+	return []func(*attempt) error{slotsStartedInOrder}
+}
+
+// An outcome, or a create's error, comes after the create, and the marker
+// before it.
+func nothingWithoutMarker(s *slot) error {
+	if s.started != nil {
+		return nil
+	}
+	for _, record := range []struct {
+		exists bool
+		kind   recordKind
+	}{
+		{s.receipt != nil, kindReceipt},
+		{s.rejected != nil, kindRejected},
+		{s.reconciled != nil, kindReconciled},
+		{s.released != nil, kindReleased},
+		{s.createError, kindCreateError},
+	} {
+		if record.exists {
+			return refuse(s.file(record.kind), "exists without its started marker: files were lost")
+		}
+	}
+	return nil
+}
+
+// A create has one outcome. A statement is for one that has none.
+func oneOutcome(s *slot) error {
+	switch {
+	case s.receipt != nil && s.rejected != nil:
+		return refuse(s.file(kindRejected), "conflicts with the slot's receipt")
+	case s.receipt != nil && s.reconciled != nil:
+		return refuse(s.file(kindReconciled), "conflicts with the slot's receipt")
+	case s.rejected != nil && s.reconciled != nil:
+		return refuse(s.file(kindReconciled), "conflicts with the slot's rejection")
+	}
+	return nil
+}
+
+func receiptNamesThePlanned(s *slot) error {
+	if s.receipt == nil {
+		return nil
+	}
+	if found := s.receipt.Object().Place(); found != s.planned.Object() {
+		return refuse(s.file(kindReceipt), "is of %s, but %s was planned", found, s.planned.Object())
+	}
+	return nil
+}
+
+// Only a Job is created suspended, so only a Job is released, and only after
+// its receipt (A4.2c).
+func releaseIsOfTheReceipt(s *slot) error {
+	switch {
+	case s.released == nil:
+		return nil
+	case s.planned.Kind != "Job":
+		return refuse(s.file(kindReleased), "releases a %s, which is never suspended", s.planned.Kind)
+	case s.receipt == nil:
+		return refuse(s.file(kindReleased), "exists without the slot's receipt: files were lost")
+	case s.released.UID != s.receipt.UID:
+		return refuse(s.file(kindReleased), "is of another Job (uid %s) than the receipt", s.released.UID)
+	}
+	return nil
+}
+
+// A suspended Job has no Pod, so a Pod comes after the release.
+func childrenAreOfTheReleasedJob(s *slot) error {
+	for _, child := range s.children {
+		file := s.attempt.file(ChildFile(s.planned.Slot, child.UID))
+		switch {
+		case s.receipt == nil:
+			return refuse(file, "exists without its Job's receipt: files were lost")
+		case s.released == nil:
+			return refuse(file, "exists without its Job's release: files were lost")
+		case child.OwnerUID != s.receipt.UID:
+			return refuse(file, "is of a Pod of another owner (uid %s) than the slot's Job", child.OwnerUID)
+		case child.Namespace != s.planned.Namespace:
+			return refuse(file, "is of a Pod in another namespace")
+		}
+	}
+	return nil
+}
+
+func logIsOfAReleasedJob(s *slot) error {
+	if s.log && s.released == nil {
+		return refuse(s.file(kindLog), "exists without its Job's release: files were lost")
+	}
+	return nil
+}
+
+func rejectionIsOfTheMarker(s *slot) error {
+	if s.rejected != nil && s.rejected.AuditID != s.started.AuditID {
+		return refuse(s.file(kindRejected), "is of another request than the started marker")
+	}
+	return nil
+}
+
+func statementIsOfTheMarker(s *slot) error {
+	if s.reconciled != nil && s.reconciled.MarkerSHA256 != s.startedSHA256 {
+		return refuse(s.file(kindReconciled), "is on another started marker than the slot's")
+	}
+	return nil
+}
+
+// The receipt of one slot is durable before the marker of the next: a started
+// slot follows none that was not started, was rejected, or has no receipt.
+func slotsStartedInOrder(a *attempt) error {
+	for i, s := range a.slots[1:] {
+		before := a.slots[i]
+		switch {
+		case s.started == nil:
+		case before.started == nil:
+			return refuse(before.file(kindStarted), "is missing although %s was started after it: files were lost", s.planned.Slot)
+		case before.rejected != nil:
+			return refuse(s.file(kindStarted), "exists although %s was rejected before it", before.planned.Slot)
+		case before.receipt == nil:
+			return refuse(before.file(kindReceipt), "is missing although %s was started after it: files were lost", s.planned.Slot)
+		}
+	}
+	return nil
+}
+
+// everythingIsUnique refuses evidence in which one object, request or attempt
+// appears twice: one of the two was copied.
+func everythingIsUnique(attempts []*attempt) error {
+	seen := map[string]string{}
+	// once reports where a value was seen before. The kinds of value share one
+	// map but not their keys.
+	once := func(kind, value, file string) error {
+		key := kind + " " + value
+		if first, twice := seen[key]; twice {
+			return refuse(file, "has the same %s as %s", kind, first)
+		}
+		seen[key] = file
+		return nil
+	}
+	for _, a := range attempts {
+		if err := once("nonce", a.plan.Nonce, a.file(PlanFile)); err != nil {
+			return err
+		}
+		for _, s := range a.slots {
+			if err := slotIsUnique(s, once); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func slotIsUnique(s *slot, once func(kind, value, file string) error) error {
+	if err := once("planned object", s.planned.Object().String(), s.attempt.file(PlanFile)); err != nil {
+		return err
+	}
+	if s.started != nil {
+		if err := once("Audit-ID", s.started.AuditID, s.file(kindStarted)); err != nil {
+			return err
+		}
+	}
+	if s.receipt != nil {
+		if err := once("UID", s.receipt.UID, s.file(kindReceipt)); err != nil {
+			return err
+		}
+	}
+	for _, child := range s.children {
+		if err := once("UID", child.UID, s.attempt.file(ChildFile(s.planned.Slot, child.UID))); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Object is the acknowledged object with its UID.
+func (r *Receipt) Object() identity.Object {
+	return identity.Object{APIVersion: r.APIVersion, Kind: r.Kind, Namespace: r.Namespace, Name: r.Name, UID: r.UID}
+}

@@ -1,0 +1,51 @@
+package evidence
+
+import (
+	"errors"
+
+	"github.com/holdfast-project/holdfast/internal/strictjson"
+)
+
+// Sealed is a record that carries the SHA-256 of its own canonical rest: of
+// what `jq 'del(.sha256)'` prints (A1.5). It is no signature. It turns a flipped
+// bit or a digit changed by hand into a refusal, where it would otherwise be
+// another UID.
+type Sealed interface{ seal() *string }
+
+func (r *Started) seal() *string    { return &r.SHA256 }
+func (r *Receipt) seal() *string    { return &r.SHA256 }
+func (r *Child) seal() *string      { return &r.SHA256 }
+func (r *Released) seal() *string   { return &r.SHA256 }
+func (r *Rejected) seal() *string   { return &r.SHA256 }
+func (r *Reconciled) seal() *string { return &r.SHA256 }
+
+// Seal sets the record's sum over its present content.
+func Seal(r Sealed) error {
+	sum, err := sumOfRest(r)
+	if err != nil {
+		return err
+	}
+	*r.seal() = sum
+	return nil
+}
+
+// checkSeal refuses a record whose sum is not that of its rest.
+func checkSeal(r Sealed) error {
+	sum, err := sumOfRest(r)
+	if err != nil {
+		return err
+	}
+	if *r.seal() != sum {
+		return errors.New("does not match its own SHA-256: it was changed after it was written")
+	}
+	return nil
+}
+
+// sumOfRest sums the record without its sum, and leaves it as it was.
+func sumOfRest(r Sealed) (string, error) {
+	kept := *r.seal()
+	*r.seal() = ""
+	sum, err := strictjson.SumOf(r)
+	*r.seal() = kept
+	return sum, err
+}
