@@ -21,9 +21,6 @@ import (
 func main() {
 	runtime.LockOSThread()
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
-	// Caught, so that a write to a client that is gone is an error and not the end
-	// of the keeper before its children's.
-	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	err := keeper.Serve(ctx, os.Stdin, os.Stdout)
 	stop()
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"os/signal"
 	"sync"
 	"syscall"
 	"time"
@@ -24,6 +25,9 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer) error {
 	if err := adoptOrphans(); err != nil {
 		return fmt.Errorf("becoming the reaper of orphans: %w", err)
 	}
+	// Caught, so that a write to a client that is gone is an error and not the end of
+	// the keeper before that of its children. (Ignored, it would be so in them, too.)
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	s := &server{out: json.NewEncoder(out), children: map[string]*child{}}
 	requests := make(chan request)
 	go read(ctx, in, requests)
