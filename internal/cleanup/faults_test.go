@@ -198,11 +198,11 @@ func TestProgress(t *testing.T) {
 		b := newBench(t, Acknowledged, Acknowledged, WithChild)
 		var heard []string
 		config := b.config(b.record())
-		config.Progress = func(p Progress) { heard = append(heard, string(p.Ref.Slot)+" "+p.Text) }
+		config.Progress = func(p Progress) { heard = append(heard, string(p.Ref.Slot)+" "+p.Object.Kind+" "+p.Text) }
 		if _, err := Run(context.Background(), config); err != nil {
 			t.Fatal(err)
 		}
-		for _, want := range []string{"migration deleting", "migration deletion accepted", "migration absent", "secret deletion accepted", "secret absent"} {
+		for _, want := range []string{"migration Job deleting", "migration Job deletion accepted", "migration Job absent", "secret Secret deletion accepted", "secret Secret absent"} {
 			n := 0
 			for _, text := range heard {
 				if text == want {
