@@ -53,9 +53,11 @@ func loadChart(path string) (*chart.Chart, error) {
 	return loaded, nil
 }
 
-// chartAsset digests the files that Helm loaded, by name and content, so that a
-// chart has one digest whether it is packed or not. The digest is taken from
-// the same bytes that are rendered: a file swapped in between cannot differ.
+// chartAsset digests the files that Helm loaded, by name and content, and not
+// the archive, whose bytes change with every packing. It is taken from the same
+// bytes that are rendered: a file swapped in between cannot differ. A chart that
+// "helm package" packed has another digest than its directory, since that
+// rewrites Chart.yaml.
 func chartAsset(c *chart.Chart) Asset {
 	files := slices.SortedFunc(slices.Values(c.Raw), func(a, b *common.File) int { return cmp.Compare(a.Name, b.Name) })
 	sum := sha256.New()
