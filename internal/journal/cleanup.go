@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"unicode"
@@ -78,6 +79,9 @@ func printable(r rune) rune {
 	return r
 }
 
+// observationName is a plain file name.
+var observationName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]*$`)
+
 // Observe keeps an identity-only readback as observations/NAME. The name must
 // be new, and must not look like a record of a create.
 func (c *Cleanup) Observe(name string, readback any) error {
@@ -86,7 +90,7 @@ func (c *Cleanup) Observe(name string, readback any) error {
 	if err := c.usable(); err != nil {
 		return err
 	}
-	if strings.HasPrefix(name, "preflight-") || strings.HasPrefix(name, ".") {
+	if !observationName.MatchString(name) || evidence.CreateRecord(name) {
 		return misuse("%q cannot name an observation", name)
 	}
 	data, err := strictjson.Encode(readback)
