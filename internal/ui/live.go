@@ -55,12 +55,20 @@ func (p *Printer) Slot(slot, phase, detail string, mark Mark) {
 	case p.options.Format == JSON:
 		p.emit(event{Event: "slot", Slot: slot, Phase: phase, Message: detail})
 	case !p.options.Terminal:
-		p.say(strings.TrimRight(fmt.Sprintf("%s: %s %s", slot, Escape(phase), Escape(detail)), " "))
+		p.say(slot + ": " + words(phase, detail))
 	default:
 		p.erase()
 		p.draw()
 		p.tick()
 	}
+}
+
+// words is a phase with what is known of it.
+func words(phase, detail string) string {
+	if detail == "" {
+		return Escape(phase)
+	}
+	return Escape(phase + ": " + detail)
 }
 
 // same updates the slot's row and reports whether nothing changed; the caller
@@ -109,7 +117,7 @@ func (p *Printer) draw() {
 	}
 	var b strings.Builder
 	for _, r := range p.live {
-		line := fmt.Sprintf("  %-16s %s %s", r.slot, Escape(r.phase), Escape(r.detail))
+		line := fmt.Sprintf("  %-16s %s", r.slot, words(r.phase, r.detail))
 		if !r.settled {
 			line += fmt.Sprintf(" (%s)", time.Since(r.since).Round(time.Second))
 		}

@@ -22,7 +22,7 @@ func TestPlainLinesInAPipe(t *testing.T) { // A4.5
 	p.Slot("api", "succeeded", "", Good)
 	p.Path("/e/preflight-cleanup.abcdefgh/preflight-cleanup-result.json")
 	p.Close()
-	if got, want := errs.String(), "api: running pod x\napi: succeeded\n"; got != want {
+	if got, want := errs.String(), "api: running: pod x\napi: succeeded\n"; got != want {
 		t.Errorf("stderr %q, want %q", got, want)
 	}
 	if got, want := out.String(), "/e/preflight-cleanup.abcdefgh/preflight-cleanup-result.json\n"; got != want {
@@ -40,7 +40,7 @@ func TestLiveLinesTellElapsedTime(t *testing.T) { // A4.5
 		p.Slot("api", "failed", "ImagePullBackOff", Bad)
 		p.Close()
 		got := errs.String()
-		if !strings.Contains(got, "waiting ImagePullBackOff (3s)") {
+		if !strings.Contains(got, "waiting: ImagePullBackOff (3s)") {
 			t.Errorf("no elapsed time in %q", got)
 		}
 		if last := got[strings.LastIndex(got, "\x1b[J"):]; strings.Contains(last, "(") {
