@@ -1,0 +1,72 @@
+package preflight
+
+import (
+	"io"
+	"time"
+
+	"github.com/holdfast-project/holdfast/internal/durable"
+	"github.com/holdfast-project/holdfast/internal/identity"
+	"github.com/holdfast-project/holdfast/internal/redact"
+)
+
+// Config is a judged command line with its inputs read.
+type Config struct {
+	// Files and Directory are where the evidence will be; Directory must not
+	// exist.
+	Files     durable.FS
+	Directory string
+	// AllowFileSystem is the type that --allow-filesystem names, or empty.
+	AllowFileSystem string
+	// Helper is the running executable's identity; Executable opens it for
+	// the retained copy and is nil when none is kept (A3.6).
+	Helper     identity.Helper
+	Executable func() (io.ReadCloser, error)
+
+	// KubeconfigPath and KubeconfigSHA256 name the file that Cluster was built
+	// from.
+	KubeconfigPath   string
+	KubeconfigSHA256 string
+	Context          string
+	Namespace        string
+	Release          string
+
+	// Chart is a directory or a .tgz, Values and Profile are file contents;
+	// a nil Profile means the built-in one. ValuesName is for people.
+	Chart      string
+	Values     []byte
+	ValuesName string
+	Profile    []byte
+	// Image is the candidate as NAME@sha256:….
+	Image string
+	// Timeout bounds the run from its first create to its last Job, in whole
+	// seconds.
+	Timeout time.Duration
+
+	Cluster Cluster
+	Report  Reporter
+	// Redact knows the kubeconfig's credentials; the run adds every Secret
+	// value that the chart renders. No request is under way when it does.
+	Redact *redact.Redactor
+	// GiveUp is closed by the second signal: a create in flight is no longer
+	// awaited.
+	GiveUp <-chan struct{}
+}
+
+// Mark says how a slot's phase is meant.
+type Mark int
+
+// The marks: something follows, or the slot has ended well or badly.
+const (
+	Busy Mark = iota
+	Good
+	Bad
+)
+
+// Reporter takes what a person or a machine should see while the run goes on.
+// Nothing that it gets holds a Secret value; it escapes control characters.
+type Reporter interface {
+	Step(text string)
+	Warn(text string)
+	Slot(slot, phase, detail string, mark Mark)
+	Log(slot, tail string)
+}

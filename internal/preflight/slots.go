@@ -1,0 +1,152 @@
+package preflight
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+
+	"github.com/holdfast-project/holdfast/internal/identity"
+	"github.com/holdfast-project/holdfast/internal/journal"
+	"github.com/holdfast-project/holdfast/internal/kube"
+	"github.com/holdfast-project/holdfast/internal/render"
+)
+
+// attempt is the registered attempt while its slots are created and awaited.
+type attempt struct {
+	Config
+	records *journal.Attempt
+	nonce   string
+	image   render.Image
+	jobs    []*job
+}
+
+// carryOut creates the slots in the plan's order and waits for their Jobs. It
+// returns nil only when every Job succeeded with the candidate's image.
+func (a *attempt) carryOut(ctx context.Context, slots []render.Slot) error {
+	for _, slot := range slots {
+		if err := a.awaitSlots(ctx, slot.After); err != nil {
+			return err
+		}
+		object, err := a.create(ctx, slot)
+		if err != nil {
+			return err
+		}
+		if !object.Consumer() {
+			continue
+		}
+		j, err := newJob(slot, object)
+		if err != nil {
+			return err
+		}
+		a.jobs = append(a.jobs, j)
+		if err := a.release(ctx, j); err != nil {
+			return err
+		}
+	}
+	return a.await(ctx, a.jobs)
+}
+
+func newJob(slot render.Slot, object identity.Object) (*job, error) {
+	var manifest batchv1.Job
+	if err := json.Unmarshal(slot.Manifest, &manifest); err != nil || len(manifest.Spec.Template.Spec.Containers) == 0 {
+		return nil, &Failed{Slot: slot.Name, Reason: "its manifest names no container"}
+	}
+	return &job{slot: slot, object: object, container: manifest.Spec.Template.Spec.Containers[0].Name}, nil
+}
+
+// create makes one slot: its marker is durable before the one request leaves, and
+// its outcome before anything else is sent. Between the two no signal and no
+// timeout is looked at: a marker without a request would be uncertain for ever.
+func (a *attempt) create(ctx context.Context, slot render.Slot) (identity.Object, error) {
+	if err := stopped(ctx, a.Timeout); err != nil {
+		return identity.Object{}, err
+	}
+	body, err := slot.Body(a.records.PlanSHA256())
+	if err != nil {
+		return identity.Object{}, fmt.Errorf("encoding slot %s: %w", slot.Name, err)
+	}
+	auditID := kube.NewAuditID()
+	a.Report.Slot(string(slot.Name), "creating", slot.Object.String(), Busy)
+	if err := a.records.Start(slot.Name, auditID, time.Now()); err != nil {
+		return identity.Object{}, &NotDurable{Err: err}
+	}
+	created, answered := a.send(ctx, kube.CreateRequest{Place: slot.Object, Body: body, AuditID: auditID, Nonce: a.nonce})
+	if !answered {
+		return identity.Object{}, &Uncertain{Slot: slot.Name, Object: slot.Object, AuditID: auditID, Reason: "a second signal ended the wait for its answer"}
+	}
+	return a.settle(slot, auditID, created)
+}
+
+// send carries out the create under a context that no signal and no timeout
+// ends: kube bounds the wait for its answer (75 s), and the second signal
+// abandons it here (A4.1).
+func (a *attempt) send(ctx context.Context, request kube.CreateRequest) (kube.Created, bool) {
+	answer := make(chan kube.Created, 1)
+	go func() { answer <- a.Cluster.Create(context.WithoutCancel(ctx), request) }()
+	select {
+	case created := <-answer:
+		return created, true
+	case <-a.GiveUp:
+		return kube.Created{}, false
+	}
+}
+
+// settle makes the outcome durable before anybody acts on it.
+func (a *attempt) settle(slot render.Slot, auditID string, created kube.Created) (identity.Object, error) {
+	if created.Outcome == kube.Acknowledged {
+		object := created.Meta.Object
+		if err := a.records.Acknowledge(slot.Name, object, created.Meta.CreationTimestamp); err != nil {
+			return identity.Object{}, &NotDurable{Err: err, Unrecorded: object}
+		}
+		a.Report.Slot(string(slot.Name), "created", object.String(), Busy)
+		return object, nil
+	}
+	reason := a.Redact.String(created.Err.Error())
+	a.Report.Slot(string(slot.Name), created.Outcome.String(), reason, Bad)
+	if err := a.records.CreateError(slot.Name, reason); err != nil {
+		return identity.Object{}, &NotDurable{Err: err}
+	}
+	if created.Outcome != kube.Rejected && created.Outcome != kube.Unsent {
+		return identity.Object{}, &Uncertain{Slot: slot.Name, Object: slot.Object, AuditID: auditID, Reason: reason}
+	}
+	rejection := journal.Rejection{Code: created.Code, Reason: created.Reason, NotSent: created.Outcome == kube.Unsent}
+	if err := a.records.Reject(slot.Name, rejection, time.Now()); err != nil {
+		return identity.Object{}, &NotDurable{Err: err}
+	}
+	return identity.Object{}, &Rejected{Slot: slot.Name, Object: slot.Object, Reason: reason}
+}
+
+// release lets a suspended Job run: the release is durable before the one patch
+// that tests the UID (A4.2c). Whatever comes of the patch, the receipt lets
+// cleanup remove the Job, so a failed one is an ordinary failure.
+func (a *attempt) release(ctx context.Context, j *job) error {
+	if err := stopped(ctx, a.Timeout); err != nil {
+		return err
+	}
+	if err := a.records.Release(j.slot.Name, time.Now()); err != nil {
+		return &NotDurable{Err: err}
+	}
+	if err := a.Cluster.Release(context.WithoutCancel(ctx), j.object); err != nil {
+		return &Failed{Slot: j.slot.Name, Reason: "releasing the Job: " + a.Redact.String(err.Error())}
+	}
+	j.released = time.Now()
+	a.Report.Slot(string(j.slot.Name), "released", "", Busy)
+	return nil
+}
+
+// stopped returns the end that a done context means, or nil while nothing stops
+// the run.
+func stopped(ctx context.Context, timeout time.Duration) error {
+	switch {
+	case ctx.Err() == nil:
+		return nil
+	case errors.Is(context.Cause(ctx), errTimeout):
+		return &Failed{Reason: timedOut(timeout)}
+	default:
+		return ErrInterrupted
+	}
+}

@@ -1,0 +1,252 @@
+package preflight
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/holdfast-project/holdfast/internal/evidence"
+	"github.com/holdfast-project/holdfast/internal/identity"
+	"github.com/holdfast-project/holdfast/internal/kube"
+	"github.com/holdfast-project/holdfast/internal/preflight/decide"
+	"github.com/holdfast-project/holdfast/internal/render"
+)
+
+// pollInterval is the pause between two looks at the Jobs. A preflight lasts
+// minutes, and a look costs two requests for each Job.
+const pollInterval = 500 * time.Millisecond
+
+// Bounds of a wait. A node is started by an autoscaler within some minutes; a
+// kubelet writes the image's identity with the Pod's own end.
+const (
+	scheduleBound = 3 * time.Minute
+	proofLooks    = 20
+)
+
+// What is kept of a log, and how much of it is shown when its Job failed.
+const (
+	logLines   = 2000
+	shownLines = 20
+)
+
+// job is one created Job while it is awaited.
+type job struct {
+	slot   render.Slot
+	object identity.Object
+	// container is the one that runs the candidate.
+	container string
+	released  time.Time
+	// pods are those of the last list that held any.
+	pods  []corev1.Pod
+	looks int
+	done  bool
+}
+
+// awaitSlots waits for the Jobs of these slots, which were created before.
+func (a *attempt) awaitSlots(ctx context.Context, slots []identity.Slot) error {
+	var jobs []*job
+	for _, j := range a.jobs {
+		if slices.Contains(slots, j.slot.Name) {
+			jobs = append(jobs, j)
+		}
+	}
+	return a.await(ctx, jobs)
+}
+
+// await looks at the Jobs in turn until all have succeeded. The first that has
+// failed, vanished or can never start ends the wait (A4.5).
+func (a *attempt) await(ctx context.Context, jobs []*job) error {
+	ticker := time.NewTicker(pollInterval)
+	defer ticker.Stop()
+	for {
+		waiting := false
+		for _, j := range jobs {
+			if j.done {
+				continue
+			}
+			if err := a.look(ctx, j); err != nil {
+				return err
+			}
+			waiting = waiting || !j.done
+		}
+		if !waiting {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return a.overdue(ctx, jobs)
+		case <-ticker.C:
+		}
+	}
+}
+
+// overdue keeps what the unfinished Jobs have printed before they are removed.
+func (a *attempt) overdue(ctx context.Context, jobs []*job) error {
+	end := stopped(ctx, a.Timeout)
+	if errors.Is(end, ErrInterrupted) {
+		return end
+	}
+	for _, j := range jobs {
+		if !j.done {
+			if err := a.keepLog(context.WithoutCancel(ctx), j, true); err != nil {
+				return err
+			}
+		}
+	}
+	return end
+}
+
+// look reads one Job and its Pods, records what was seen, and judges it.
+func (a *attempt) look(ctx context.Context, j *job) error {
+	view, err := a.observe(ctx, j)
+	if err != nil {
+		// A read that fails is neither good nor bad news: the next one, or the
+		// timeout, decides.
+		if ctx.Err() == nil {
+			a.Report.Slot(string(j.slot.Name), "unreadable", a.Redact.String(err.Error()), Busy)
+		}
+		return nil
+	}
+	for i := range j.pods {
+		if err := a.records.Child(j.slot.Name, podIdentity(&j.pods[i]), j.object.UID); err != nil {
+			return &NotDurable{Err: err}
+		}
+	}
+	return a.judge(ctx, j, decide.JudgeJob(view))
+}
+
+// observe reads what the judgement needs. Events are asked for only while there is
+// no Pod: they say why there is none.
+func (a *attempt) observe(ctx context.Context, j *job) (decide.JobView, error) {
+	view := decide.JobView{
+		Object:       j.object,
+		SinceRelease: time.Since(j.released), ScheduleBound: min(scheduleBound, a.Timeout/2),
+	}
+	var gone *kube.Gone
+	found, err := a.Cluster.Job(ctx, j.object.Namespace, j.object.Name)
+	if err != nil && !errors.As(err, &gone) {
+		return view, err
+	}
+	view.Job = found
+	pods, err := a.Cluster.PodsOf(ctx, j.object)
+	if err != nil {
+		return view, err
+	}
+	if len(pods) > 0 {
+		j.pods = pods
+	}
+	view.Pods = j.pods
+	if len(j.pods) > 0 {
+		return view, nil
+	}
+	events, err := a.Cluster.Events(ctx, j.object)
+	if err != nil {
+		return view, err
+	}
+	for _, event := range events {
+		count := event.Count
+		if event.Series != nil {
+			count = max(count, event.Series.Count)
+		}
+		view.Events = append(view.Events, decide.Event{Reason: event.Reason, Message: event.Message, Count: count})
+	}
+	return view, nil
+}
+
+// judge acts on what became of a Job.
+func (a *attempt) judge(ctx context.Context, j *job, progress decide.Progress) error {
+	detail := strings.Trim(progress.Reason+": "+a.Redact.String(progress.Message), ": ")
+	if !progress.Final() {
+		if progress.Pod != "" {
+			detail = strings.TrimRight(fmt.Sprintf("Pod %s %s %s", progress.Pod, progress.PodPhase, detail), " ")
+		}
+		a.Report.Slot(string(j.slot.Name), string(progress.Phase), detail, Busy)
+		return nil
+	}
+	if progress.Phase != decide.Succeeded {
+		a.Report.Slot(string(j.slot.Name), "failed", detail, Bad)
+		if err := a.keepLog(ctx, j, true); err != nil {
+			return err
+		}
+		return &Failed{Slot: j.slot.Name, Reason: detail}
+	}
+	proven, err := a.proveImage(j)
+	if err != nil || !proven {
+		return err
+	}
+	j.done = true
+	a.Report.Slot(string(j.slot.Name), "succeeded", "", Good)
+	return a.keepLog(ctx, j, false)
+}
+
+// proveImage demands that what ran is the candidate (A4.6). A node may say so a
+// moment after the Job is complete; it is given proofLooks looks for that.
+func (a *attempt) proveImage(j *job) (bool, error) {
+	j.looks++
+	verdict, imageID := decide.ImageUnknown, ""
+	if len(j.pods) > 0 {
+		verdict, imageID = decide.JudgeImage(j.pods[len(j.pods)-1], j.container, a.image.Digest, nil)
+	}
+	switch {
+	case verdict == decide.ImageProven:
+		return true, nil
+	case verdict == decide.ImageOther:
+		return false, &Failed{Slot: j.slot.Name, Reason: fmt.Sprintf("it ran the image %s and not the candidate %s", imageID, a.image)}
+	case j.looks >= proofLooks:
+		return false, &Failed{Slot: j.slot.Name, Reason: "no Pod of it says which image it ran"}
+	}
+	a.Report.Slot(string(j.slot.Name), "succeeded", "waiting for the image's identity", Busy)
+	return false, nil
+}
+
+// podIdentity names a Pod for its receipt.
+func podIdentity(pod *corev1.Pod) identity.Object {
+	return identity.Object{APIVersion: "v1", Kind: "Pod", Namespace: pod.Namespace, Name: pod.Name, UID: string(pod.UID)}
+}
+
+// keepLog keeps what the Job's last Pod printed, redacted and bounded, and shows
+// its end when the Job failed. A log that cannot be read is no failure of the
+// candidate.
+func (a *attempt) keepLog(ctx context.Context, j *job, show bool) error {
+	if len(j.pods) == 0 {
+		return nil
+	}
+	pod := &j.pods[len(j.pods)-1]
+	limits := kube.PodLogLimits{Bytes: evidence.MaxLogBytes, Lines: logLines}
+	text, err := a.Cluster.PodLog(ctx, pod.Namespace, pod.Name, j.container, limits)
+	if err != nil && len(text) == 0 {
+		a.Report.Warn(fmt.Sprintf("the log of slot %s could not be read: %s", j.slot.Name, a.Redact.String(err.Error())))
+		return nil
+	}
+	text = a.Redact.Bytes(wholeLines(text, evidence.MaxLogBytes))
+	if len(text) > evidence.MaxLogBytes {
+		text = text[len(text)-evidence.MaxLogBytes:]
+	}
+	if err := a.records.Log(j.slot.Name, text); err != nil {
+		return &NotDurable{Err: err}
+	}
+	if show {
+		a.Report.Log(string(j.slot.Name), lastLines(string(text), shownLines))
+	}
+	return nil
+}
+
+// wholeLines drops the last line of a log that was cut off at its bound: half a
+// Secret value would no longer be recognised.
+func wholeLines(text []byte, bound int) []byte {
+	if len(text) < bound {
+		return text
+	}
+	return text[:bytes.LastIndexByte(text, '\n')+1]
+}
+
+func lastLines(text string, n int) string {
+	lines := strings.SplitAfter(strings.TrimRight(text, "\n"), "\n")
+	return strings.Join(lines[max(0, len(lines)-n):], "")
+}
