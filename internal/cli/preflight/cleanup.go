@@ -1,0 +1,87 @@
+package preflight
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/holdfast-project/holdfast/internal/cleanup"
+	"github.com/holdfast-project/holdfast/internal/cleanup/advice"
+	"github.com/holdfast-project/holdfast/internal/evidence"
+	"github.com/holdfast-project/holdfast/internal/journal"
+	"github.com/holdfast-project/holdfast/internal/ui"
+)
+
+// cleanup runs --cleanup-preflight. The arguments are judged; the order of the
+// rest is the promise (A1.2, A5): the directory without following a link, its
+// lock, every read, and only then a client.
+func (c *command) cleanup() error {
+	o := c.options
+	signals := watch(context.Background())
+	defer signals.release()
+
+	dir, err := evidence.Open(c.env.Files, o.evidenceDir)
+	if err != nil {
+		return refusedEvidence(err)
+	}
+	defer func() { _ = dir.Close() }()
+	kubeconfig, err := readProtected(c.env.Files, flagKubeconfig, o.kubeconfig, maxKubeconfigBytes)
+	if err != nil {
+		return err
+	}
+	self, err := helper(c.env.Build)
+	if err != nil {
+		return &refusal{sentence: err.Error(), cause: err}
+	}
+	inventory, err := dir.Load(evidence.Expectation{
+		KubeconfigPath: kubeconfig.path, KubeconfigSHA256: kubeconfig.sha256,
+		Context: o.context, Namespace: o.namespace, Release: o.release, Helper: self,
+	})
+	if err != nil {
+		return refusedEvidence(err)
+	}
+	for _, warning := range inventory.Warnings {
+		c.printer.Warn(warning)
+	}
+	client, err := c.client(kubeconfig)
+	if err != nil {
+		return err
+	}
+	record, err := journal.NewCleanup(dir)
+	if err != nil {
+		return fmt.Errorf("making the cleanup's directory: %w", err)
+	}
+	outcome, err := cleanup.Run(signals.first, cleanup.Config{
+		Inventory: inventory, Cluster: client, Record: record,
+		Redact:   func(text string) string { return ui.Escape(c.redact.String(text)) },
+		Progress: func(p cleanup.Progress) { c.showProgress(p) },
+	})
+	return c.endCleanup(signals, inventory, outcome, err)
+}
+
+func (c *command) showProgress(p cleanup.Progress) {
+	if p.Ref.Slot != "" {
+		c.printer.Slot(p.Ref.String(), "removing", c.redact.String(p.Text), ui.Busy)
+	}
+}
+
+// endCleanup prints the result's path on stdout, and on stderr how it ended and what
+// to do next (A6.10). After the result is durable a signal changes nothing.
+func (c *command) endCleanup(signals *interrupts, inventory *evidence.Inventory, outcome cleanup.Outcome, err error) error {
+	c.printer.Close()
+	if err != nil {
+		c.code = exitIncomplete
+		if number, ok := signals.code(); ok && signals.first.Err() != nil {
+			c.code = number
+			err = errors.New("interrupted by a signal; no result was written")
+		}
+		c.printer.Error(err, advice.Next(c.code))
+		return nil
+	}
+	c.printer.Path(outcome.Path)
+	for _, line := range advice.Summary(inventory, outcome.Result) {
+		c.printer.Step(line)
+	}
+	c.code = outcome.Result.Verdict.ExitCode()
+	return nil
+}

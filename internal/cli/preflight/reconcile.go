@@ -1,0 +1,73 @@
+package preflight
+
+import (
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-project/holdfast/internal/cleanup/advice"
+	"github.com/holdfast-project/holdfast/internal/evidence"
+	"github.com/holdfast-project/holdfast/internal/identity"
+	"github.com/holdfast-project/holdfast/internal/journal"
+)
+
+// reconcileCommand records what a release owner found out about a create whose
+// outcome stayed unknown (A6.15). It sends nothing.
+func (c *command) reconcileCommand() *cobra.Command {
+	var directory, slot, statement string
+	cmd := &cobra.Command{
+		Use:   "reconcile --evidence-dir D --slot ATTEMPT/SLOT --statement \"…\"",
+		Short: "state how an uncertain create was reconciled by hand",
+		Args:  noArguments,
+		RunE: func(*cobra.Command, []string) error {
+			ref, err := judgeReconcile(directory, slot, statement)
+			if err != nil {
+				return err
+			}
+			if err := journal.Reconcile(c.env.Files, directory, ref, statement, time.Now()); err != nil {
+				return refusedEvidence(err)
+			}
+			c.printer.Note("recorded for " + ref.String() + "; run --cleanup-preflight again: the slot stays unknown, but while its planned name reads absent it no longer holds the others")
+			return nil
+		},
+	}
+	cmd.Flags().SortFlags = false
+	text(cmd.Flags(), &directory, flagEvidenceDir, "", "the original evidence `directory`")
+	text(cmd.Flags(), &slot, flagSlot, "", "the uncertain slot as `ATTEMPT/SLOT`, as the result's \"unknown\" lists it")
+	text(cmd.Flags(), &statement, flagStatement, "", "what was found and done, in the release owner's `words`")
+	return cmd
+}
+
+func judgeReconcile(directory, slot, statement string) (identity.SlotRef, error) {
+	var missing []string
+	for _, need := range []struct{ name, value string }{{flagEvidenceDir, directory}, {flagSlot, slot}, {flagStatement, statement}} {
+		if strings.TrimSpace(need.value) == "" {
+			missing = append(missing, "--"+need.name)
+		}
+	}
+	if len(missing) > 0 {
+		return identity.SlotRef{}, refuse("see reconcile --help", "reconcile needs %s", strings.Join(missing, ", "))
+	}
+	attempt, name, found := strings.Cut(slot, "/")
+	ref := identity.SlotRef{Attempt: attempt, Slot: identity.Slot(name)}
+	if !found || attempt == "" || !identity.ValidSlot(ref.Slot) {
+		return identity.SlotRef{}, refuse("the cleanup's result lists uncertain slots under \"unknown\"", "--%s %q is not of the form ATTEMPT/SLOT", flagSlot, slot)
+	}
+	return ref, nil
+}
+
+// refusedEvidence turns a refusal of the evidence, or of a statement on it, into
+// exit 2; any other error stays what it is.
+func refusedEvidence(err error) error {
+	var refused *evidence.Refusal
+	switch {
+	case errors.As(err, &refused):
+		return &refusal{sentence: refused.Error(), hint: advice.Next(exitRefused), cause: err}
+	case errors.Is(err, journal.ErrMisuse):
+		return &refusal{sentence: err.Error(), hint: "the cleanup's result lists uncertain slots under \"unknown\"", cause: err}
+	default:
+		return err
+	}
+}
