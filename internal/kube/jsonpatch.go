@@ -3,7 +3,9 @@ package kube
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"net/http"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -21,7 +23,7 @@ type patchStep struct {
 // the UID and that this very finalizer is there, so that a list which changed in
 // between makes it fail instead of removing another one (B7.3). It works
 // whoever owns the entry, which an apply does not. Errors as for Apply; a failed
-// test is a *Refused with code 422.
+// test is a *Conflict.
 func (o *Objects) RemoveFinalizerAt(ctx context.Context, v Version, index int, finalizer string) (*unstructured.Unstructured, error) {
 	if err := v.check(); err != nil {
 		return nil, err
@@ -50,5 +52,11 @@ func (o *Objects) jsonPatch(ctx context.Context, v Version, steps ...patchStep) 
 	if err != nil {
 		return nil, fmt.Errorf("patching %s: %w", v.Object, err)
 	}
-	return o.patch(ctx, v, types.JSONPatchType, raw, metav1.PatchOptions{FieldManager: o.manager})
+	object, err := o.patch(ctx, v, types.JSONPatchType, raw, metav1.PatchOptions{FieldManager: o.manager})
+	var refused *Refused
+	if errors.As(err, &refused) && refused.Code == http.StatusUnprocessableEntity {
+		// What the API server answers when a test of the patch does not hold.
+		return nil, &Conflict{refused.Answer}
+	}
+	return object, err
 }

@@ -17,8 +17,12 @@ func Secrets() Resource { return Resource{Version: "v1", Plural: "secrets", Kind
 // names it only, so that no log or error can show what is in it.
 type Secret struct{ object *unstructured.Unstructured }
 
-// Version names the Secret as it was read.
+// Version names the Secret as it was read; one that was not read has no UID, and
+// nothing can be written on it.
 func (s Secret) Version() Version {
+	if s.object == nil {
+		return Version{Resource: Secrets()}
+	}
 	object := Secrets().At(s.object.GetNamespace(), s.object.GetName())
 	object.UID = string(s.object.GetUID())
 	return Version{Resource: Secrets(), Object: object, ResourceVersion: s.object.GetResourceVersion()}

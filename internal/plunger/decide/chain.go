@@ -86,6 +86,7 @@ func live() []rule {
 		refused,              // B Names, B4.1b: not ours to touch
 		fenceForgotten,       // B5.8: before anything is listed
 		upgradeInProgress,    // B5.8: helm-controller works; its outcome decides
+		recoveryUnderWay,     // B10.1: and so does the outcome of what we asked for
 		quiet,                // neither fence nor trigger: nothing was read, nothing is owed
 		storageOfLive,        // everything below rests on the storage
 		backoff,              // B4.2: a release that sticks again waits

@@ -20,7 +20,7 @@ func deletedUnderForeignSuspension(in Input) (Action, bool) {
 	if r.Fenced() || owner == Shared {
 		action = do(DropFence, "deleted under another manager's suspension (B2.3)")
 	}
-	if r.processed() {
+	if r.Processed() {
 		return action.telling(UninstallSkipped, "deleted while suspended, and it was recovered before: "+
 			"helm-controller leaves its resources; if that was not wanted: "+uninstallCommand(*r)), true
 	}

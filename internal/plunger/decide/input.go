@@ -210,9 +210,9 @@ func (r Release) processedVersion() int {
 	return n
 }
 
-// processed reports whether an earlier or the present flux-plunger has deleted
+// Processed reports whether an earlier or the present flux-plunger has deleted
 // a revision of this release.
-func (r Release) processed() bool {
+func (r Release) Processed() bool {
 	_, version := r.Annotations[contract.ProcessedVersion]
 	return version
 }
@@ -269,6 +269,19 @@ func (s Storage) Names() []string {
 // Without returns the storage as it is after one Secret of it was deleted.
 func (s Storage) Without(uid string) Storage {
 	s.Revisions = slices.DeleteFunc(slices.Clone(s.Revisions), func(r Revision) bool { return r.UID == uid })
+	s.Payload, s.Rechecked = nil, false
+	return s
+}
+
+// Repaired returns the storage as it is after the status of one Secret of it was
+// rewritten.
+func (s Storage) Repaired(uid string) Storage {
+	s.Revisions = slices.Clone(s.Revisions)
+	for i := range s.Revisions {
+		if s.Revisions[i].UID == uid {
+			s.Revisions[i].Status, s.Revisions[i].RepairedByUs = StatusFailed, true
+		}
+	}
 	s.Payload, s.Rechecked = nil, false
 	return s
 }

@@ -42,7 +42,7 @@ func foreignSuspension(in Input) (Action, bool) {
 		action = wait(fencedLook, "suspended by another manager; the fence waits (B2.2, B3.4)")
 	}
 	switch {
-	case in.Release.processed():
+	case in.Release.Processed():
 		return action.telling(SuspensionNotOwned, "suspended by another manager, on a release that was recovered before; "+
 			"if no migration or restore holds it: flux resume helmrelease "+in.Release.Name+" --namespace "+in.Release.Namespace), true
 	case in.Release.Triggered():
@@ -191,6 +191,22 @@ func upgradeInProgress(in Input) (Action, bool) {
 		return Action{}, false
 	}
 	return wait(fencedLook, "helm-controller is upgrading (B5.8)"), true
+}
+
+// recoveryUnderWay: this process has done its part and helm-controller has not
+// stored a release yet. Its every status write brings a look, and none of them
+// needs the storage to know that the fence stays.
+func recoveryUnderWay(in Input) (Action, bool) {
+	r := in.Release
+	if !r.Fenced() || !in.Memory.Recovering || len(r.Status.History) > 0 {
+		return Action{}, false
+	}
+	requested := r.Annotations[contract.RequestedAt]
+	asked := r.Annotations[contract.RequestedUID] != "" && requested != r.Status.LastHandledReconcileAt
+	if (r.Triggered() || r.nameInUse()) && !asked {
+		return Action{}, false
+	}
+	return wait(fencedLook, "helm-controller has not stored a release yet (B3.4)"), true
 }
 
 // quiet is where almost every look ends.

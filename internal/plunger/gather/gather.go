@@ -16,6 +16,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 
 	helmv2 "github.com/fluxcd/helm-controller/api/v2"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -90,29 +91,54 @@ func (r Reader) Storage(ctx context.Context, release decide.Release) (*decide.St
 	return storage, nil
 }
 
-// Recheck reads the latest revision again, alone and by its name, and returns
-// the storage as it is now known (B1.2, B4.3). What is gone, or there under
-// another UID, is not the revision that was decided about.
+// Recheck asks, by name, whether the latest revision is still there under its
+// UID and still the latest, and returns the storage as it is now known (B1.2,
+// B4.3). It is nil where a later revision exists by now: then everything is to
+// be listed again.
 func (r Reader) Recheck(ctx context.Context, storage decide.Storage, revision decide.Revision) (*decide.Storage, error) {
-	meta, err := r.objects.GetMetadata(ctx, kube.Secrets(), revision.Namespace, revision.Name)
-	var gone *kube.Gone
-	if errors.As(err, &gone) || err == nil && string(meta.UID) != revision.UID {
+	later, err := r.revision(ctx, revision.Namespace, followingName(revision))
+	if err != nil {
+		return nil, err
+	}
+	if later != nil {
+		return nil, nil
+	}
+	again, err := r.revision(ctx, revision.Namespace, revision.Name)
+	if err != nil {
+		return nil, err
+	}
+	if again == nil || again.UID != revision.UID {
 		next := storage.Without(revision.UID)
 		return &next, nil
 	}
-	if err != nil {
-		return nil, fmt.Errorf("reading Secret %s/%s again: %w", revision.Namespace, revision.Name, err)
-	}
-	again := revisionOf(meta)
 	next := storage
 	next.Revisions = slices.Clone(storage.Revisions)
 	for i := range next.Revisions {
 		if next.Revisions[i].UID == again.UID {
-			next.Revisions[i] = again
+			next.Revisions[i] = *again
 		}
 	}
 	next.Rechecked = true
 	return &next, nil
+}
+
+// followingName is the name that Helm gives the Secret of the next revision.
+func followingName(r decide.Revision) string {
+	return fmt.Sprintf("%s.v%d", strings.TrimSuffix(r.Name, fmt.Sprintf(".v%d", r.Version)), r.Version+1)
+}
+
+// revision reads one Secret's metadata; nil when there is none.
+func (r Reader) revision(ctx context.Context, namespace, name string) (*decide.Revision, error) {
+	meta, err := r.objects.GetMetadata(ctx, kube.Secrets(), namespace, name)
+	var gone *kube.Gone
+	if errors.As(err, &gone) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading Secret %s/%s: %w", namespace, name, err)
+	}
+	revision := revisionOf(meta)
+	return &revision, nil
 }
 
 // Payload reads the content of the latest revision for repair. It returns the

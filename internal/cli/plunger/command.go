@@ -1,0 +1,85 @@
+// Package plunger is flux-plunger's command line: it judges the flags, builds
+// the run's configuration and turns its end into an exit code.
+//
+// Its invariant: everything is judged before anything is sent. It must not use
+// client-go itself: requests are made where their preconditions cannot be
+// forgotten.
+package plunger
+
+import (
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/fluxcd/pkg/runtime/logger"
+	"github.com/spf13/cobra"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/holdfast-project/holdfast/internal/plunger"
+)
+
+// Exit codes.
+const (
+	exitOK     = 0
+	exitFailed = 1
+	exitUsage  = 2
+)
+
+// errUsage marks what is wrong with the command line itself.
+type errUsage struct{ error }
+
+func (e errUsage) Unwrap() error { return e.error }
+
+// Main runs the command line and returns the exit code. Data goes to stdout,
+// all else to stderr.
+func Main(args []string, stdout, stderr io.Writer) int {
+	command := newCommand()
+	command.SetArgs(args)
+	command.SetOut(stdout)
+	command.SetErr(stderr)
+	err := command.ExecuteContext(ctrl.SetupSignalHandler())
+	var usage errUsage
+	switch {
+	case err == nil:
+		return exitOK
+	case errors.As(err, &usage):
+		fmt.Fprintf(stderr, "flux-plunger: %v\n", err)
+		return exitUsage
+	default:
+		fmt.Fprintf(stderr, "flux-plunger: %v\n", err)
+		return exitFailed
+	}
+}
+
+func newCommand() *cobra.Command {
+	var f flags
+	command := &cobra.Command{
+		Use:   "flux-plunger",
+		Short: "Recover HelmReleases stuck with \"has no deployed releases\", and see that a delete in between is still uninstalled",
+		Long: "Without a subcommand it runs the controller: it watches HelmReleases, recovers those whose latest stored\n" +
+			"revision Helm refuses to upgrade from, and fences them until helm-controller remembers them again.",
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return errUsage{fmt.Errorf("unexpected argument %q: the controller takes flags only", args[0])}
+			}
+			return nil
+		},
+		SilenceUsage: true, SilenceErrors: true,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			config, err := f.config()
+			if err != nil {
+				return errUsage{err}
+			}
+			log := logger.NewLogger(f.log)
+			logger.SetLogger(log)
+			config.Log = log
+			if config.Rest, err = plunger.Connect(f.client.QPS, f.client.Burst); err != nil {
+				return err
+			}
+			return plunger.Run(cmd.Context(), config)
+		},
+	}
+	command.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return errUsage{err} })
+	f.bind(command.Flags())
+	return command
+}

@@ -1,0 +1,102 @@
+// Package observe tells people what flux-plunger does: events on the releases,
+// and metrics.
+//
+// Its invariant: an event has a reason from the one list in package decide, is
+// told once per generation of its object, or again only after the time that the
+// list allows (B2.4, B5.4, B8.3), and is written straight to the API server, so
+// that it also arrives when the manager has stopped (B6.3). Telling never
+// changes what is done: an event that cannot be written is logged.
+//
+// It must not import a manager or a cache, and writes nothing but events.
+package observe
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+
+	"github.com/holdfast-project/holdfast/internal/kube"
+	"github.com/holdfast-project/holdfast/internal/plunger/contract"
+	"github.com/holdfast-project/holdfast/internal/plunger/decide"
+	"github.com/holdfast-project/holdfast/internal/plunger/gather"
+)
+
+// eventBound is how long one event may take. It is short: an event that does not
+// arrive must not hold up a drain.
+const eventBound = 5 * time.Second
+
+// Teller writes events and remembers which were told. It may be used by many
+// goroutines.
+type Teller struct {
+	objects  *kube.Objects
+	instance string
+	metrics  *Metrics
+
+	mu   sync.Mutex
+	told map[string]map[decide.Reason]telling
+}
+
+// telling is when, and about which generation, a reason was told.
+type telling struct {
+	generation int64
+	at         time.Time
+}
+
+// NewTeller returns a Teller that signs with the instance's name, the Pod's.
+func NewTeller(objects *kube.Objects, instance string, metrics *Metrics) *Teller {
+	return &Teller{objects: objects, instance: instance, metrics: metrics, told: map[string]map[decide.Reason]telling{}}
+}
+
+// Wanted returns those of the events that were not told yet about the release's
+// generation, or not for long enough.
+func (t *Teller) Wanted(r decide.Release, events []decide.Event, now time.Time) []decide.Event {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var wanted []decide.Event
+	for _, event := range events {
+		last, known := t.told[r.UID][event.Reason]
+		repeat := event.Reason.Repeat()
+		if !known || last.generation != r.Generation && repeat == 0 || repeat > 0 && now.Sub(last.at) >= repeat {
+			wanted = append(wanted, event)
+		}
+	}
+	return wanted
+}
+
+// Tell writes the events, whatever was told before, and remembers them.
+func (t *Teller) Tell(ctx context.Context, r decide.Release, events []decide.Event, now time.Time) {
+	for _, event := range events {
+		t.remember(r, event.Reason, now)
+		t.metrics.told(event.Reason)
+		object := gather.HelmReleases().At(r.Namespace, r.Name)
+		object.UID = r.UID
+		bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), eventBound)
+		err := t.objects.WriteEvent(bounded, object, kube.Note{Warning: event.Reason.Warning(), Reason: string(event.Reason),
+			Action: "Recover", Text: event.Message, Reporter: contract.FieldManager, Instance: t.instance, At: now})
+		cancel()
+		log := logr.FromContextOrDiscard(ctx).WithValues("helmrelease", r.Ref(), "reason", event.Reason)
+		if err != nil {
+			log.Error(err, "writing an event", "note", event.Message)
+			continue
+		}
+		log.Info("told", "note", event.Message)
+	}
+}
+
+func (t *Teller) remember(r decide.Release, reason decide.Reason, now time.Time) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.told[r.UID] == nil {
+		t.told[r.UID] = map[decide.Reason]telling{}
+	}
+	t.told[r.UID][reason] = telling{generation: r.Generation, at: now}
+}
+
+// Forget drops what was told about an object that is gone.
+func (t *Teller) Forget(uid string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.told, uid)
+}

@@ -1,0 +1,249 @@
+// Package walk takes a release from what was read to where nothing is left to
+// do: it reads what the decision asks for, asks again, sends exactly one write,
+// and takes the write's answer as the next input (B1.1). The reconciler and the
+// drain walk the same way.
+//
+// Its invariants: a write rests on a live read of the HelmRelease after which
+// nothing else was read (B1.2); the write runs on a detached, bounded context,
+// so that a stop never leaves an outcome unknown by its own doing (B6.4a); an
+// outcome that is unknown is recorded for the Lease (B6.6).
+//
+// It must not import a manager or a cache.
+package walk
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-logr/logr"
+
+	"github.com/holdfast-project/holdfast/internal/kube"
+	"github.com/holdfast-project/holdfast/internal/plunger/decide"
+	"github.com/holdfast-project/holdfast/internal/plunger/fence"
+	"github.com/holdfast-project/holdfast/internal/plunger/gather"
+	"github.com/holdfast-project/holdfast/internal/plunger/observe"
+)
+
+const (
+	// WriteBound is how long one write may take, a stop notwithstanding. It is
+	// less than the manager's bounded stop, so that the write that was sent last
+	// is answered before the stop is over.
+	WriteBound = 8 * time.Second
+	// conflicts is how often a write that lost against another one is decided
+	// again at once (B3.3).
+	conflicts = 5
+	// deferral is how long a walk that lost more often waits.
+	deferral = 2 * time.Second
+	// maxSteps ends a walk that does not come to an end by itself; the longest,
+	// reclaim with every conflict, takes under thirty.
+	maxSteps = 60
+)
+
+// Ledger records whether every write had a definite answer (B6.6).
+type Ledger struct{ unknown atomic.Bool }
+
+// Definite reports whether no write's outcome was ever left unknown.
+func (l *Ledger) Definite() bool { return !l.unknown.Load() }
+
+// Walker walks. It may be used by many goroutines.
+type Walker struct {
+	Reader  gather.Reader
+	Writer  fence.Writer
+	Teller  *observe.Teller
+	Metrics *observe.Metrics
+	Ledger  *Ledger
+	Options decide.Options
+	// Now is the clock.
+	Now func() time.Time
+	// DryRun decides and tells, and writes nothing but events (B8.5).
+	DryRun bool
+}
+
+// Case is one release on its way.
+type Case struct {
+	Namespace, Name string
+	// Release is the first view of it; Live says that it was read from the API
+	// server just now, and not from a cache.
+	Release *decide.Release
+	Live    bool
+	// Claimants, Memory and Draining are as in decide.Input.
+	Claimants []string
+	Memory    decide.Memory
+	Draining  bool
+
+	storage *decide.Storage
+	secret  kube.Secret
+	lost    int
+}
+
+func (c *Case) input(w *Walker) decide.Input {
+	return decide.Input{Release: c.Release, Storage: c.storage, Claimants: c.Claimants, Memory: c.Memory,
+		Now: w.Now(), Draining: c.Draining, Options: w.Options}
+}
+
+// Walk goes on until there is nothing to do right now, and returns after which
+// time to look again, zero for not before the object changes.
+func (w *Walker) Walk(ctx context.Context, c *Case) (time.Duration, error) {
+	for range maxSteps {
+		if err := ctx.Err(); err != nil {
+			return 0, err
+		}
+		action := decide.Next(c.input(w))
+		if c.Release != nil {
+			action.Events = w.Teller.Wanted(*c.Release, action.Events, w.Now())
+		}
+		after, done, err := w.step(ctx, c, action)
+		if done || err != nil {
+			return after, err
+		}
+	}
+	return 0, fmt.Errorf("walking HelmRelease %s/%s: %d steps without an end", c.Namespace, c.Name, maxSteps)
+}
+
+// step does one thing. A decision of the cache to write, or to tell, is only a
+// reason to look; a decision that nothing needs doing is taken from it.
+func (w *Walker) step(ctx context.Context, c *Case, action decide.Action) (after time.Duration, done bool, err error) {
+	switch {
+	case action.Verb.Reads():
+		return 0, false, w.read(ctx, c, action)
+	case !c.Live && (action.Verb.Writes() || len(action.Events) > 0):
+		return 0, false, w.Look(ctx, c)
+	case action.Verb.Writes() && w.DryRun:
+		logr.FromContextOrDiscard(ctx).Info("would write, but for --dry-run", "verb", action.Verb, "why", action.Why)
+		w.tell(ctx, c, action)
+		return deferral, true, nil
+	case action.Verb.Writes():
+		return w.settle(ctx, c, action, w.write(ctx, c, action))
+	default:
+		w.tell(ctx, c, action)
+		return action.After, true, nil
+	}
+}
+
+// Look reads the release live, and remembers what that shows about a hold.
+func (w *Walker) Look(ctx context.Context, c *Case) error {
+	release, err := w.Reader.Release(ctx, c.Namespace, c.Name)
+	if err != nil {
+		return err
+	}
+	if release != nil && c.Release != nil && release.UID != c.Release.UID {
+		// Another object under the name: nothing that was read or done before is
+		// about it.
+		c.Memory, c.storage, c.secret = decide.Memory{}, nil, kube.Secret{}
+	}
+	c.Release, c.Live = release, true
+	if release != nil {
+		c.Memory = c.Memory.Look(*release)
+	}
+	return nil
+}
+
+// read fills in what the decision asked for. The release has to be read again
+// after it, before any write.
+func (w *Walker) read(ctx context.Context, c *Case, action decide.Action) error {
+	var err error
+	switch action.Verb {
+	case decide.ReadStorage:
+		c.storage, err = w.Reader.Storage(ctx, *c.Release)
+	case decide.Recheck:
+		c.storage, err = w.Reader.Recheck(ctx, *c.storage, action.Revision)
+	case decide.ReadPayload:
+		next := *c.storage
+		next.Payload, c.secret, err = w.Reader.Payload(ctx, action.Revision)
+		c.storage = &next
+		var gone *kube.Gone
+		if errors.As(err, &gone) {
+			c.storage, err = nil, nil
+		}
+	}
+	if err != nil {
+		c.storage = nil
+	}
+	c.Live = false
+	return err
+}
+
+// tell writes the events of an action that succeeded, and remembers it.
+func (w *Walker) tell(ctx context.Context, c *Case, action decide.Action) {
+	if c.Release == nil {
+		return
+	}
+	c.Memory = c.Memory.After(action, c.Release, w.Options, w.Now())
+	w.Teller.Tell(ctx, *c.Release, action.Events, w.Now())
+}
+
+// settle judges how a write ended (B3.2, B3.3).
+func (w *Walker) settle(ctx context.Context, c *Case, action decide.Action, err error) (time.Duration, bool, error) {
+	var conflict *kube.Conflict
+	var gone *kube.Gone
+	switch {
+	case err == nil:
+		w.Metrics.Wrote(action.Verb)
+		logr.FromContextOrDiscard(ctx).Info("wrote", "verb", action.Verb, "why", action.Why)
+		w.tell(ctx, c, action)
+		return 0, false, nil
+	case errors.As(err, &conflict), errors.Is(err, fence.ErrSuspendedMeanwhile):
+		return w.lose(ctx, c, action)
+	case errors.As(err, &gone):
+		c.storage, c.secret = nil, kube.Secret{}
+		return 0, false, w.Look(ctx, c)
+	case kube.AddsFinalizerToTerminating(err):
+		return 0, false, w.deletedUnfenced(ctx, c)
+	case errors.Is(err, fence.ErrStillSuspended):
+		w.tell(ctx, c, action)
+		w.held(ctx, c, err)
+		return deferral, true, nil
+	default:
+		var unknown *kube.UnknownOutcome
+		if errors.As(err, &unknown) {
+			w.Ledger.unknown.Store(true)
+		}
+		if c.Release.Suspension() == decide.Ours {
+			w.held(ctx, c, err)
+		}
+		return 0, false, err
+	}
+}
+
+// lose decides again from a fresh read, up to five times; helm-controller writes
+// status all the time, so this is ordinary (B3.3).
+func (w *Walker) lose(ctx context.Context, c *Case, action decide.Action) (time.Duration, bool, error) {
+	w.Metrics.Conflicted()
+	c.lost++
+	if action.Verb == decide.DeleteRevision || action.Verb == decide.Rewrite {
+		c.storage, c.secret = nil, kube.Secret{}
+	}
+	if err := w.Look(ctx, c); err != nil || c.lost <= conflicts {
+		return 0, false, err
+	}
+	w.say(ctx, c, decide.RecoveryDeferred, "it changed between every read and the write that rested on it; tried again soon, nothing to do")
+	return deferral, true, nil
+}
+
+// held says that a suspension of ours stands and could not be lifted (B4.5).
+func (w *Walker) held(ctx context.Context, c *Case, cause error) {
+	w.say(ctx, c, decide.SuspensionHeld, "suspended by flux-plunger, and the suspension could not be lifted, which is tried again: "+cause.Error())
+}
+
+// deletedUnfenced says that the delete was accepted before the fence (B5.8).
+func (w *Walker) deletedUnfenced(ctx context.Context, c *Case) error {
+	stored := "its storage could not be listed"
+	if storage, err := w.Reader.Storage(ctx, *c.Release); err == nil {
+		stored = "stored: " + strings.Join(storage.Names(), ", ")
+	}
+	w.say(ctx, c, decide.DeletedUnfenced, "deleted after helm-controller had forgotten it and before the fence could be set, so its resources are probably left behind; "+
+		stored+"; finish by hand: helm uninstall "+c.Release.ReleaseName()+" --namespace "+c.Release.StorageNamespace())
+	return w.Look(ctx, c)
+}
+
+func (w *Walker) say(ctx context.Context, c *Case, reason decide.Reason, message string) {
+	if c.Release == nil {
+		return
+	}
+	events := w.Teller.Wanted(*c.Release, []decide.Event{{Reason: reason, Message: message}}, w.Now())
+	w.Teller.Tell(ctx, *c.Release, events, w.Now())
+}
