@@ -1,0 +1,293 @@
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	helmv2 "github.com/fluxcd/helm-controller/api/v2"
+	"github.com/go-logr/logr"
+	"github.com/go-logr/logr/testr"
+	"github.com/prometheus/client_golang/prometheus"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/holdfast-project/holdfast/internal/plunger"
+	"github.com/holdfast-project/holdfast/internal/plunger/contract"
+	"github.com/holdfast-project/holdfast/internal/plunger/decide"
+	"github.com/holdfast-project/holdfast/test/controlplane"
+	"github.com/holdfast-project/holdfast/test/helmcontroller"
+	"github.com/holdfast-project/holdfast/test/helmcontroller/lab"
+)
+
+// bench is one control plane with a helm-controller, shared by the package's
+// tests; each test has a namespace and a flux-plunger of its own.
+type bench struct {
+	*lab.Lab
+	gate   *helmcontroller.Gate
+	hc     lab.HelmController
+	config map[decide.Strategy]*rest.Config
+}
+
+var shared *bench
+
+func TestMain(m *testing.M) { os.Exit(run(m)) }
+
+func run(m *testing.M) int {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	ctrl.SetLogger(logr.Discard())
+	cp, err := controlplane.Start(ctx, controlplane.Options{NoPodRunner: true, NoScheduler: true})
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer cp.Stop() //nolint:errcheck // the tests are over
+	l, err := lab.New(ctx, cp)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer l.Close()
+	shared = &bench{Lab: l, gate: &helmcontroller.Gate{}, config: map[decide.Strategy]*rest.Config{}}
+	for _, strategy := range []decide.Strategy{decide.Repair, decide.Reclaim} {
+		if shared.config[strategy], err = permissions(ctx, l, strategy); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+	}
+	if shared.hc, err = l.StartHelmController(ctx, helmcontroller.Options{Concurrent: 8, At: shared.gate.At}); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer shared.hc.Stop() //nolint:errcheck // the tests are over
+	return m.Run()
+}
+
+// permissions applies the strategy's shipped file, with its names made its own
+// so that both can stand side by side, and returns who may do that.
+func permissions(ctx context.Context, l *lab.Lab, strategy decide.Strategy) (*rest.Config, error) {
+	raw, err := os.ReadFile(filepath.Join("..", "..", "..", "config", "rbac", "flux-plunger-"+string(strategy)+".yaml"))
+	if err != nil {
+		return nil, err
+	}
+	namespace := "flux-system-" + string(strategy)
+	own := strings.ReplaceAll(string(raw), "flux-system", namespace)
+	own = strings.ReplaceAll(own, "name: flux-plunger\n", "name: flux-plunger-"+string(strategy)+"\n")
+	if err := errors.Join(l.Namespace(ctx, namespace), l.ControlPlane.ApplyYAML(ctx, []byte(own))); err != nil {
+		return nil, err
+	}
+	path, err := l.ControlPlane.KubeconfigFor(ctx, namespace, "flux-plunger-"+string(strategy))
+	if err != nil {
+		return nil, err
+	}
+	config, err := clientcmd.BuildConfigFromFlags("", path)
+	if err != nil {
+		return nil, err
+	}
+	config.QPS, config.Burst = 200, 400
+	return config, nil
+}
+
+// plungerRun is a running flux-plunger.
+type plungerRun struct {
+	cancel context.CancelFunc
+	done   chan struct{}
+	err    error
+}
+
+// start runs flux-plunger over one namespace until the test ends or stop.
+func (b *bench) start(t *testing.T, namespace string, strategy decide.Strategy, edits ...func(*plunger.Config)) *plungerRun {
+	t.Helper()
+	config := plunger.Config{
+		Rest: rest.CopyConfig(b.config[strategy]),
+		Options: decide.Options{Strategy: strategy, FenceUntil: decide.UntilRemembered,
+			UnprovenUninstall: decide.ReleaseUnproven},
+		Timing: plunger.DefaultTiming(), Identity: "test-" + namespace, Namespace: namespace, Concurrent: 8,
+		MetricsAddress: "0", HealthAddress: "0", Registry: prometheus.NewRegistry(), Log: logr.Discard(),
+	}
+	if os.Getenv("PLUNGER_LOG") != "" {
+		config.Log = testr.New(t)
+	}
+	for _, edit := range edits {
+		edit(&config)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	run := &plungerRun{cancel: cancel, done: make(chan struct{})}
+	go func() {
+		defer close(run.done)
+		run.err = plunger.Run(ctx, config)
+	}()
+	t.Cleanup(func() { run.stop() }) //nolint:errcheck // a test that cares stops it itself
+	return run
+}
+
+// stop is SIGTERM and the wait for the exit.
+func (p *plungerRun) stop() error {
+	p.cancel()
+	<-p.done
+	return p.err
+}
+
+// namespace makes one with a good chart in it, and releases that are Ready.
+func (b *bench) namespace(t *testing.T, name string, releases int, edits ...func(*helmv2.HelmRelease)) []types.NamespacedName {
+	t.Helper()
+	must(t, b.Namespace(t.Context(), name))
+	must(t, b.Publish(t.Context(), name, lab.Source, lab.Chart{}))
+	keys := lab.Names(name, "hr", releases)
+	must(t, b.Install(t.Context(), keys, edits...))
+	return keys
+}
+
+func (b *bench) release(t *testing.T, key types.NamespacedName) *helmv2.HelmRelease {
+	t.Helper()
+	hr, err := b.Release(t.Context(), key)
+	must(t, err)
+	return hr
+}
+
+func (b *bench) until(t *testing.T, key types.NamespacedName, what func(*helmv2.HelmRelease) bool) *helmv2.HelmRelease {
+	t.Helper()
+	hr, err := b.Until(t.Context(), key, 60*time.Second, what)
+	if err != nil {
+		t.Fatalf("%v\nevents: %v", err, b.events(t, key))
+	}
+	return hr
+}
+
+// uninstalled waits until the object is gone and fails unless nothing is left.
+func (b *bench) uninstalled(t *testing.T, hr *helmv2.HelmRelease) {
+	t.Helper()
+	left := b.left(t, hr)
+	if !left.Clean() {
+		t.Errorf("%s/%s is gone and left %v and %v behind; events: %v", hr.Namespace, hr.Name, left.Chart, left.Storage, b.events(t, client.ObjectKeyFromObject(hr)))
+	}
+}
+
+func (b *bench) left(t *testing.T, hr *helmv2.HelmRelease) lab.Remains {
+	t.Helper()
+	key := client.ObjectKeyFromObject(hr)
+	if err := b.Gone(t.Context(), key, 60*time.Second); err != nil {
+		t.Fatalf("%v\nevents: %v", err, b.events(t, key))
+	}
+	left, err := b.Remains(t.Context(), hr)
+	must(t, err)
+	return left
+}
+
+// events returns the reasons of flux-plunger's events about a release.
+func (b *bench) events(t *testing.T, key types.NamespacedName) []string {
+	t.Helper()
+	events, err := b.ControlPlane.Client().EventsV1().Events(key.Namespace).List(t.Context(), metav1.ListOptions{})
+	must(t, err)
+	var reasons []string
+	for _, event := range events.Items {
+		if event.ReportingController == contract.FieldManager && event.Regarding.Name == key.Name {
+			reasons = append(reasons, event.Reason)
+		}
+	}
+	return reasons
+}
+
+// told waits for an event of the reason.
+func (b *bench) told(t *testing.T, key types.NamespacedName, reason decide.Reason) {
+	t.Helper()
+	err := wait.PollUntilContextTimeout(t.Context(), 25*time.Millisecond, 30*time.Second, true, func(context.Context) (bool, error) {
+		for _, told := range b.events(t, key) {
+			if told == string(reason) {
+				return true, nil
+			}
+		}
+		return false, nil
+	})
+	if err != nil {
+		t.Errorf("%s: no event %s, only %v", key, reason, b.events(t, key))
+	}
+}
+
+// recovered: Ready, unsuspended, unfenced, remembered.
+func recovered(hr *helmv2.HelmRelease) bool {
+	return lab.Ready(hr) && !hr.Spec.Suspend && !fenced(hr) && len(hr.Status.History) > 0
+}
+
+func fenced(hr *helmv2.HelmRelease) bool {
+	for _, finalizer := range hr.Finalizers {
+		if finalizer == contract.Fence {
+			return true
+		}
+	}
+	return false
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// request is one request of flux-plunger's as a hook sees it.
+type request struct {
+	Verb, Path string
+	// N counts the writes to HelmReleases and Secrets, from 1.
+	N int
+}
+
+// tap sees every write of a flux-plunger to HelmReleases and Secrets, before it
+// is sent and after it was answered.
+type tap struct {
+	before, after func(request)
+
+	mu     sync.Mutex
+	n      int
+	writes []request
+	reads  []request
+}
+
+func (p *tap) wrap(config *plunger.Config) {
+	config.Rest.Wrap(func(next http.RoundTripper) http.RoundTripper { return &tapped{p, next} })
+}
+
+type tapped struct {
+	tap  *tap
+	next http.RoundTripper
+}
+
+func (r *tapped) RoundTrip(req *http.Request) (*http.Response, error) {
+	p := r.tap
+	path := req.URL.Path
+	if !strings.Contains(path, "/helmreleases") && !strings.Contains(path, "/secrets") || req.URL.Query().Get("watch") != "" {
+		return r.next.RoundTrip(req)
+	}
+	p.mu.Lock()
+	seen := request{Verb: req.Method, Path: path}
+	if req.Method == http.MethodGet {
+		p.reads = append(p.reads, seen)
+		p.mu.Unlock()
+		return r.next.RoundTrip(req)
+	}
+	p.n++
+	seen.N = p.n
+	p.writes = append(p.writes, seen)
+	p.mu.Unlock()
+	if p.before != nil {
+		p.before(seen)
+	}
+	response, err := r.next.RoundTrip(req)
+	if p.after != nil {
+		p.after(seen)
+	}
+	return response, err
+}

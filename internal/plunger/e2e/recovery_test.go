@@ -1,0 +1,60 @@
+package e2e
+
+import (
+	"testing"
+
+	"github.com/holdfast-project/holdfast/internal/plunger/contract"
+	"github.com/holdfast-project/holdfast/internal/plunger/decide"
+	"github.com/holdfast-project/holdfast/test/helmcontroller/lab"
+)
+
+// B10.1, B3.4: a stuck release is repaired in place: nothing suspended, nothing
+// deleted, upgraded, unfenced.
+func TestRepairRecoversAStuckRelease(t *testing.T) {
+	b := shared
+	key := b.namespace(t, "repair-one", 1)[0]
+	before := b.release(t, key)
+	var requests tap
+	b.start(t, key.Namespace, decide.Repair, requests.wrap)
+	must(t, b.Stick(t.Context(), key, lab.Damage{}))
+	hr := b.until(t, key, recovered)
+	b.told(t, key, decide.Recovered)
+	if hr.UID != before.UID || hr.Generation != before.Generation+1 {
+		t.Errorf("generation %d after %d and one change of values: something else wrote the specification", hr.Generation, before.Generation)
+	}
+	stored, err := b.Revisions(t.Context(), hr)
+	must(t, err)
+	if len(stored) != 2 {
+		t.Errorf("%d revisions stored, want the repaired one and its successor", len(stored))
+	}
+	if hr.Annotations[contract.RequestedUID] != string(stored[0].UID) {
+		t.Errorf("asked for %q, want %q", hr.Annotations[contract.RequestedUID], stored[0].UID)
+	}
+	for _, w := range requests.writes {
+		t.Logf("write %d: %s %s", w.N, w.Verb, w.Path)
+	}
+	for _, w := range requests.reads {
+		t.Logf("read: %s", w.Path)
+	}
+}
+
+// B4.3: a stuck release is reclaimed: its only revision deleted, installed again,
+// unsuspended, unfenced, with the annotations in place.
+func TestReclaimRecoversAStuckRelease(t *testing.T) {
+	b := shared
+	key := b.namespace(t, "reclaim-one", 1)[0]
+	var requests tap
+	b.start(t, key.Namespace, decide.Reclaim, requests.wrap)
+	must(t, b.Stick(t.Context(), key, lab.Damage{}))
+	hr := b.until(t, key, recovered)
+	b.told(t, key, decide.Recovered)
+	if hr.Annotations[contract.ProcessedVersion] != "1" || hr.Annotations[contract.ProcessedUID] == "" {
+		t.Errorf("the processed annotations are %v", hr.Annotations)
+	}
+	for _, w := range requests.writes {
+		t.Logf("write %d: %s %s", w.N, w.Verb, w.Path)
+	}
+	for _, w := range requests.reads {
+		t.Logf("read: %s", w.Path)
+	}
+}
