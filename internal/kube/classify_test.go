@@ -411,3 +411,8 @@ func TestA63DeleteBody(t *testing.T) {
 type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+func (roundTripper) CloseIdleConnections() {}
+
+// CloseIdleConnections is what a real transport offers too.
+func (*answers) CloseIdleConnections() {}

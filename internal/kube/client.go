@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/http"
@@ -28,7 +29,7 @@ type Options struct {
 	// Dir is the kubeconfig's directory: its relative paths are resolved
 	// against it, as kubectl does.
 	Dir string
-	// UserAgent names the program in audit logs.
+	// UserAgent names the program in audit logs; by default "holdfast".
 	UserAgent string
 	// Warn is given the text of every Warning header, as the server wrote it:
 	// redact and escape it. It may be called from several goroutines. Nil drops
@@ -92,7 +93,7 @@ func NewForConfig(config *rest.Config, options Options) (*Client, error) {
 	if config.ExecProvider != nil {
 		c.execPlugin = config.ExecProvider.Command
 	}
-	config.UserAgent = options.UserAgent
+	config.UserAgent = cmp.Or(options.UserAgent, "holdfast")
 	config.QPS, config.Burst = queriesPerSecond, burst
 	config.WarningHandler = rest.NoWarnings{}
 	config.NegotiatedSerializer = serializer.NewCodecFactory(runtime.NewScheme()).WithoutConversion()

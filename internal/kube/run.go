@@ -93,12 +93,14 @@ func (c *Client) PodLog(ctx context.Context, namespace, pod, container string, l
 		return nil, fmt.Errorf("reading the log of %s: it needs a Pod and positive limits", place)
 	}
 	got := c.send(ctx, call{
-		verb: "get", object: place, name: pod, subresource: "log", accept: acceptText, limit: limits.Bytes,
+		verb: "get", object: place, name: pod, subresource: "log", accept: acceptText, limit: max(limits.Bytes, objectLimit),
 		query: query("container", container, "limitBytes", strconv.FormatInt(limits.Bytes, 10), "tailLines", strconv.FormatInt(limits.Lines, 10)),
 	})
 	if got.code != http.StatusOK {
 		return nil, fmt.Errorf("reading the log: %w", readable(got))
 	}
+	// The server was asked for no more; it need not have listened.
+	got.body = got.body[:min(int64(len(got.body)), limits.Bytes)]
 	if got.err != nil {
 		return got.body, fmt.Errorf("reading the log: %w", &Unreadable{got.about(metav1.Status{}), got.err})
 	}
