@@ -76,7 +76,7 @@ func (cp *ControlPlane) Audit() ([]AuditRecord, error) {
 	if err != nil {
 		return nil, fmt.Errorf("opening the audit log: %w", err)
 	}
-	defer file.Close()
+	defer func() { _ = file.Close() }() // only read
 	var records []AuditRecord
 	for lines := bufio.NewReader(file); ; {
 		line, err := lines.ReadBytes('\n')

@@ -150,7 +150,7 @@ func (b build) into(ctx context.Context, cache, entry string) error {
 	if err != nil {
 		return fmt.Errorf("making a place to build in: %w", err)
 	}
-	defer os.RemoveAll(tmp)
+	defer func() { _ = os.RemoveAll(tmp) }() // if it is still there; the next build tries again
 	args := append([]string{"build", "-mod=readonly", "-buildvcs=false", "-o", tmp + string(filepath.Separator)}, b.flags...)
 	cmd := exec.CommandContext(ctx, "go", append(args, b.packages...)...)
 	cmd.Dir = b.dir
@@ -187,7 +187,7 @@ func (b build) prune(cache, entry string) {
 // hash covers names and contents of all sources but tests.
 func (b build) hash() (string, error) {
 	sum := sha256.New()
-	fmt.Fprintf(sum, "%s %s %s %q %q %q\n", runtime.Version(), runtime.GOOS, runtime.GOARCH, b.packages, b.flags, b.env)
+	_, _ = fmt.Fprintf(sum, "%s %s %s %q %q %q\n", runtime.Version(), runtime.GOOS, runtime.GOARCH, b.packages, b.flags, b.env)
 	for _, source := range b.sources {
 		err := filepath.WalkDir(source, func(path string, entry fs.DirEntry, err error) error {
 			if err != nil || entry.IsDir() || strings.HasSuffix(path, "_test.go") {
@@ -201,7 +201,7 @@ func (b build) hash() (string, error) {
 			if err != nil {
 				return err
 			}
-			fmt.Fprintf(sum, "%s %d\n", filepath.ToSlash(name), len(content))
+			_, _ = fmt.Fprintf(sum, "%s %d\n", filepath.ToSlash(name), len(content))
 			_, err = sum.Write(content)
 			return err
 		})

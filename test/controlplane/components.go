@@ -80,16 +80,16 @@ func (cp *ControlPlane) plan() (map[string]part, error) {
 
 func (cp *ControlPlane) part(dir, name string, port int, args ...string) part {
 	return part{port: port, spec: keeper.Spec{
-		Name: name, Path: filepath.Join(dir, name), Args: args, Env: environment(), Dir: cp.dir, Log: cp.path("log", name+".log"),
+		Name: name, Path: filepath.Join(dir, name), Args: args, Env: cp.environment(), Dir: cp.dir, Log: cp.path("log", name+".log"),
 	}}
 }
 
-// environment is what components inherit: nothing by which a developer's shell
-// could change what is tested (proxies, KUBECONFIG, GODEBUG). GOCOVERDIR collects
-// the coverage of programs that run as Pods.
-func environment() []string {
-	var env []string
-	for _, name := range []string{"PATH", "HOME", "TMPDIR", "GOCOVERDIR"} {
+// environment is what components inherit: nothing by which a developer's shell or
+// home directory could change what is tested (proxies, KUBECONFIG, GODEBUG, ~/.kwok).
+// GOCOVERDIR collects the coverage of programs that run as Pods.
+func (cp *ControlPlane) environment() []string {
+	env := []string{"HOME=" + cp.dir}
+	for _, name := range []string{"PATH", "TMPDIR", "GOCOVERDIR"} {
 		if value, ok := os.LookupEnv(name); ok {
 			env = append(env, name+"="+value)
 		}

@@ -36,7 +36,8 @@ import (
 // Options say what a control plane consists of. The zero value is all of it, but
 // for kwok and programs.
 type Options struct {
-	// Dir holds the state. By default it is a temporary directory that Stop removes.
+	// Dir holds the state. By default it is a temporary directory that goes with the
+	// control plane, also when this process is killed.
 	// What etcd stored in a Dir that is used again is kept; certificates and
 	// credentials are made anew.
 	Dir string
@@ -168,7 +169,11 @@ func (cp *ControlPlane) prepare() error {
 	if err := cp.writeCredentials(); err != nil {
 		return err
 	}
-	cp.keeper, err = keeper.Launch(filepath.Join(cp.bins.Helpers, "keeper"), cp.path("log", "keeper.log"))
+	var args []string
+	if cp.opts.Dir == "" {
+		args = []string{"-remove", cp.dir}
+	}
+	cp.keeper, err = keeper.Launch(filepath.Join(cp.bins.Helpers, "keeper"), cp.path("log", "keeper.log"), args...)
 	return err
 }
 

@@ -1,7 +1,8 @@
 package controlplane
 
 import (
-	"maps"
+	"fmt"
+	"path/filepath"
 
 	"github.com/holdfast-project/holdfast/test/controlplane/internal/nodeconfig"
 )
@@ -32,6 +33,15 @@ type Program = nodeconfig.Program
 // own. Without it, such an image cannot be pulled, as in a registry that lacks it.
 const AnyImage = nodeconfig.AnyImage
 
+// Behaviours of images that no program stands for, as Program.Behaviour: with them any
+// image can be made to do what those below do.
+const (
+	Hang        = nodeconfig.Hang
+	HangDeaf    = nodeconfig.HangDeaf
+	PullError   = nodeconfig.PullError
+	ConfigError = nodeconfig.ConfigError
+)
+
 // Images that are always there. Their containers run nothing.
 const (
 	// ImageHang is running and ready until it is stopped.
@@ -61,6 +71,15 @@ func (cp *ControlPlane) setImages(more map[string]Program) error {
 			ImageConfigError: {Behaviour: nodeconfig.ConfigError},
 		}
 	}
-	maps.Copy(cp.images, more)
+	for reference, program := range more {
+		if program.Path != "" {
+			path, err := filepath.Abs(program.Path) // the runner's directory is another
+			if err != nil {
+				return fmt.Errorf("finding the program of image %s: %w", reference, err)
+			}
+			program.Path = path
+		}
+		cp.images[reference] = program
+	}
 	return nodeconfig.Write(cp.path("images.json"), cp.images)
 }

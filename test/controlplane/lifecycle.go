@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"fmt"
 	"net/http"
 	"time"
@@ -90,7 +91,7 @@ func (cp *ControlPlane) await(ctx context.Context, name string) error {
 		return last == nil, nil
 	})
 	if err != nil {
-		return fmt.Errorf("waiting for %s (last: %v): %w", name, last, err)
+		return fmt.Errorf("waiting for %s: %w", name, errors.Join(err, last))
 	}
 	return nil
 }
@@ -128,7 +129,7 @@ func (cp *ControlPlane) healthy(ctx context.Context, name string) error {
 	if err != nil {
 		return fmt.Errorf("asking %s for its health: %w", name, err)
 	}
-	defer response.Body.Close()
+	defer func() { _ = response.Body.Close() }()
 	if response.StatusCode != http.StatusOK {
 		return fmt.Errorf("asking %s for its health: %s", name, response.Status)
 	}

@@ -153,14 +153,15 @@ func wait() int {
 	return 0
 }
 
-// starter starts a control plane in $DIR with the Pod of a parent in it, says so, and
-// then waits to be killed.
+// starter starts a control plane with the Pod of a parent in it, says where, and then
+// waits to be killed.
 func starter() int {
-	if err := startWithPod(context.Background(), os.Getenv("DIR")); err != nil {
+	dir, err := startWithPod(context.Background())
+	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	fmt.Println("started")
+	fmt.Println("started in", dir)
 	return wait()
 }
 

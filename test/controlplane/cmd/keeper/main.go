@@ -6,6 +6,8 @@ package main
 
 import (
 	"context"
+	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"os/signal"
@@ -21,10 +23,16 @@ import (
 func main() {
 	runtime.LockOSThread()
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
+	remove := flag.String("remove", "", "directory to remove when all processes have ended")
+	flag.Parse()
 	err := keeper.Serve(ctx, os.Stdin, os.Stdout)
 	stop()
+	if *remove != "" {
+		// Here and not only in the client: a client that was killed removes nothing.
+		err = errors.Join(err, os.RemoveAll(*remove))
+	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "keeper:", err)
-		os.Exit(1)
+		os.Exit(1) //nolint:forbidigo // this is main, and nothing is deferred
 	}
 }

@@ -29,10 +29,10 @@ func main() {
 	stop()
 	switch {
 	case errors.Is(err, flag.ErrHelp):
-		os.Exit(2)
+		os.Exit(2) //nolint:forbidigo // this is main, and nothing is deferred
 	case err != nil:
 		fmt.Fprintln(os.Stderr, "sandbox:", err)
-		os.Exit(1)
+		os.Exit(1) //nolint:forbidigo // this is main, and nothing is deferred
 	}
 }
 
@@ -47,11 +47,12 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(stdout, "kubeconfig %s\nstate      %s\nlogs       %s\nuse        export KUBECONFIG=%s\nstop       Ctrl-C\n",
+	_, err = fmt.Fprintf(stdout, "kubeconfig %s\nstate      %s\nlogs       %s\nuse        export KUBECONFIG=%s\nstop       Ctrl-C\n",
 		cp.AdminKubeconfig(), cp.Dir(), filepath.Join(cp.Dir(), "log"), cp.AdminKubeconfig())
-	<-ctx.Done()
-	// What Stop returns is not hidden by the reason for stopping.
-	return cp.Stop()
+	if err == nil {
+		<-ctx.Done()
+	}
+	return errors.Join(err, cp.Stop())
 }
 
 func parse(args []string, stderr io.Writer) (controlplane.Options, error) {
@@ -64,7 +65,7 @@ func parse(args []string, stderr io.Writer) (controlplane.Options, error) {
 		return addImage(opts.Images, value)
 	})
 	flags.Usage = func() {
-		fmt.Fprintln(stderr, "usage: sandbox [--dir DIR] [--kwok-nodes N] [--image REF=PROGRAM]...")
+		_, _ = fmt.Fprintln(stderr, "usage: sandbox [--dir DIR] [--kwok-nodes N] [--image REF=PROGRAM]...")
 		flags.PrintDefaults()
 	}
 	if err := flags.Parse(args); err != nil {

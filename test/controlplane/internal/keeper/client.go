@@ -44,17 +44,17 @@ func (p *Process) Exited() <-chan struct{} { return p.exited }
 // State says how the process ended; it may be called only after Exited is closed.
 func (p *Process) State() string { return p.state }
 
-// Launch starts the keeper at path. Its own messages go to the file log.
+// Launch starts the keeper at path with args. Its own messages go to the file log.
 //
 // Nothing of the caller's stdout or stderr is handed down: `go test` waits for all
 // holders of those, so a child that held them would keep it from ending.
-func Launch(path, log string) (*Client, error) {
+func Launch(path, log string, args ...string) (*Client, error) {
 	logFile, err := os.OpenFile(log, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("opening the keeper's log: %w", err)
 	}
-	defer logFile.Close()
-	cmd := exec.Command(path)
+	defer func() { _ = logFile.Close() }() // the keeper has its own
+	cmd := exec.Command(path, args...)
 	cmd.Stderr = logFile
 	// A session of its own: Ctrl-C in the terminal is for the parent to act on.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}

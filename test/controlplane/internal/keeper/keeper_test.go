@@ -3,6 +3,7 @@ package keeper
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -25,12 +26,12 @@ func TestMain(m *testing.M) {
 		runtime.LockOSThread()
 		if err := Serve(context.Background(), os.Stdin, os.Stdout); err != nil {
 			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
+			os.Exit(1) //nolint:forbidigo // a process of its own; nothing is deferred
 		}
 	case "client":
 		beClient()
 	default:
-		os.Exit(m.Run())
+		os.Exit(m.Run()) //nolint:forbidigo // a process of its own; nothing is deferred
 	}
 }
 
@@ -147,7 +148,7 @@ func TestCloseLeavesNothing(t *testing.T) {
 	if err := allGone(all); err != nil {
 		t.Error(err)
 	}
-	if _, err := c.Start(shell("late", dir, "true")); err != ErrGone {
+	if _, err := c.Start(shell("late", dir, "true")); !errors.Is(err, ErrGone) {
 		t.Errorf("starting after Close gives %v", err)
 	}
 }
@@ -194,7 +195,7 @@ func beClient() {
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
+		os.Exit(1) //nolint:forbidigo // a process of its own; nothing is deferred
 	}
 	fmt.Println(c.cmd.Process.Pid)
 	<-c.done

@@ -118,7 +118,7 @@ func (s *server) start(id int, spec Spec) (int, error) {
 	if err != nil {
 		return 0, fmt.Errorf("opening the log of %s: %w", spec.Name, err)
 	}
-	defer log.Close()
+	defer func() { _ = log.Close() }() // the process has its own
 	cmd := exec.Command(spec.Path, spec.Args...)
 	cmd.Env, cmd.Dir, cmd.Stdout, cmd.Stderr = spec.Env, spec.Dir, log, log
 	cmd.SysProcAttr = attributes()

@@ -118,7 +118,7 @@ func Write(path string, value any) error {
 	if err != nil {
 		return fmt.Errorf("writing %s: %w", path, err)
 	}
-	defer os.Remove(tmp.Name())
+	defer func() { _ = os.Remove(tmp.Name()) }() // when it was not renamed
 	_, err = tmp.Write(text)
 	if closeErr := tmp.Close(); err == nil {
 		err = closeErr

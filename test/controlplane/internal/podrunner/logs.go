@@ -87,7 +87,7 @@ func (l *logFile) send(ctx context.Context, to io.Writer, options *corev1.PodLog
 	if err != nil {
 		return fmt.Errorf("opening a container's log: %w", err)
 	}
-	defer file.Close()
+	defer func() { _ = file.Close() }() // only read
 	if options.TailLines != nil {
 		if err := seekTail(file, *options.TailLines); err != nil {
 			return err

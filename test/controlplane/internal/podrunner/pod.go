@@ -2,7 +2,6 @@ package podrunner
 
 import (
 	"context"
-	"encoding/json"
 	"os"
 	"reflect"
 	"sync"
@@ -171,13 +170,12 @@ func (p *pod) publish(final bool) {
 		if p.written != nil && reflect.DeepEqual(*p.written, status) {
 			return nil
 		}
-		// The UID makes the patch fail when the name belongs to another Pod by now.
-		patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": p.object.UID}, "status": status})
+		patch, err := statusPatch(p.object.UID, status)
 		if err != nil {
 			return err
 		}
 		_, err = p.runner.client.CoreV1().Pods(p.object.Namespace).
-			Patch(p.gone, p.object.Name, types.MergePatchType, patch, metav1.PatchOptions{}, "status")
+			Patch(p.gone, p.object.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
 		if err == nil {
 			p.written = &status
 		}

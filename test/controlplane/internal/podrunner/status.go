@@ -1,8 +1,12 @@
 package podrunner
 
 import (
+	"encoding/json"
+	"fmt"
+
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // loopback is the address of everything here.
@@ -52,7 +56,8 @@ func (p *pod) phase(final bool) corev1.PodPhase {
 	return corev1.PodPending
 }
 
-// conditions must be called with mu held. What the scheduler wrote stays.
+// conditions must be called with mu held. They are a kubelet's; those of others, as
+// the scheduler's, are left alone.
 func (p *pod) conditions(phase corev1.PodPhase) []corev1.PodCondition {
 	initialized, ready := true, phase == corev1.PodRunning
 	for _, c := range p.init {
@@ -62,11 +67,6 @@ func (p *pod) conditions(phase corev1.PodPhase) []corev1.PodCondition {
 		ready = ready && c.state.Running != nil
 	}
 	var conditions []corev1.PodCondition
-	for _, c := range p.object.Status.Conditions {
-		if c.Type == corev1.PodScheduled {
-			conditions = append(conditions, c)
-		}
-	}
 	reason := ""
 	switch {
 	case finished(phase):
@@ -110,4 +110,26 @@ func (p *pod) condition(kind corev1.PodConditionType, value bool, reason string)
 		}
 	}
 	return now
+}
+
+// statusPatch is a strategic merge patch: it merges conditions by their type, so what
+// the scheduler or a controller adds meanwhile stays. The price is that a reason which
+// no longer holds has to be emptied by name. The UID makes the patch fail when the
+// name belongs to another Pod by now.
+func statusPatch(uid types.UID, status corev1.PodStatus) ([]byte, error) {
+	text, err := json.Marshal(status)
+	if err != nil {
+		return nil, fmt.Errorf("encoding a status: %w", err)
+	}
+	var fields map[string]any
+	if err := json.Unmarshal(text, &fields); err != nil {
+		return nil, fmt.Errorf("encoding a status: %w", err)
+	}
+	conditions, _ := fields["conditions"].([]any)
+	for _, c := range conditions {
+		if condition, ok := c.(map[string]any); ok && condition["reason"] == nil {
+			condition["reason"] = ""
+		}
+	}
+	return json.Marshal(map[string]any{"metadata": map[string]any{"uid": uid}, "status": fields})
 }
