@@ -88,7 +88,7 @@ func (l *loading) read(dir durable.Dir, name string, maxBytes int, v any) (strin
 		return "", refuseBecause(file, err)
 	}
 	if sealed, ok := v.(Sealed); ok {
-		if err := checkSeal(sealed); err != nil {
+		if err := CheckSeal(sealed); err != nil {
 			return "", refuseBecause(file, err)
 		}
 	}

@@ -29,8 +29,8 @@ func Seal(r Sealed) error {
 	return nil
 }
 
-// checkSeal refuses a record whose sum is not that of its rest.
-func checkSeal(r Sealed) error {
+// CheckSeal refuses a record whose sum is not that of its rest.
+func CheckSeal(r Sealed) error {
 	sum, err := sumOfRest(r)
 	if err != nil {
 		return err

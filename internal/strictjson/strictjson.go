@@ -16,6 +16,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"unicode/utf8"
 )
 
@@ -88,7 +89,9 @@ func decodeKnown(data []byte, v any) error {
 	var wrongType *json.UnmarshalTypeError
 	switch {
 	case errors.As(err, &wrongType):
-		return fmt.Errorf("has a JSON %s in field %q, where a %s belongs", wrongType.Value, wrongType.Field, wrongType.Type)
+		// The path may name Go structs that are embedded; its end is the field.
+		field := wrongType.Field[strings.LastIndex(wrongType.Field, ".")+1:]
+		return fmt.Errorf("has a JSON %s in field %q, where a value of type %s belongs", wrongType.Value, field, wrongType.Type)
 	case err != nil:
 		return fmt.Errorf("is not a record of this version: %w", err)
 	}
