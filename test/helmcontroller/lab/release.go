@@ -30,6 +30,10 @@ func NewRelease(key types.NamespacedName, edits ...func(*helmv2.HelmRelease)) *h
 			Timeout:  &metav1.Duration{Duration: time.Minute},
 			ChartRef: &helmv2.CrossNamespaceSourceReference{Kind: "OCIRepository", Name: Source},
 			Values:   Values(1),
+			// Parsing the API server's whole schema for every chart object is most
+			// of what an install costs, and proves nothing here.
+			Install: &helmv2.Install{DisableOpenAPIValidation: true},
+			Upgrade: &helmv2.Upgrade{DisableOpenAPIValidation: true},
 		},
 	}
 	for _, edit := range edits {
