@@ -2,6 +2,7 @@ package helmcontroller_test
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"os"
 	"strings"
@@ -37,6 +38,12 @@ func TestMain(m *testing.M) {
 func run(m *testing.M) int {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
+	// The tests wait far more than they compute.
+	flag.Parse()
+	if err := flag.Set("test.parallel", "8"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
 	cp, err := controlplane.Start(ctx, controlplane.Options{NoPodRunner: true, NoScheduler: true})
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)

@@ -1,0 +1,179 @@
+package plunger
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	helmv2 "github.com/fluxcd/helm-controller/api/v2"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/holdfast-project/holdfast/internal/plunger/contract"
+	"github.com/holdfast-project/holdfast/test/apiproxy"
+	"github.com/holdfast-project/holdfast/test/helmcontroller/lab"
+)
+
+// The acceptance's numbers, of which EnvCounts takes a share.
+const (
+	oneByOne = 60
+	atOnce   = 100
+)
+
+// bars are what a recovery may cost in requests, conflicts apart.
+func bars(strategy string) (writes, reads int) {
+	if strategy == repair {
+		return 4, 8
+	}
+	return 7, 10
+}
+
+// B9.5, B10.1, B4: however many stick, with and without latency, every one ends
+// Ready, unsuspended, unfenced and with its storage, at a bounded cost.
+func TestEveryStuckReleaseRecovers(t *testing.T) {
+	for _, strategy := range []string{repair, reclaim} {
+		for _, latency := range []time.Duration{0, 2 * time.Millisecond} {
+			t.Run(fmt.Sprintf("%s/%s", strategy, latency), func(t *testing.T) {
+				t.Parallel()
+				shared.recoverMany(t, strategy, latency)
+			})
+		}
+	}
+}
+
+func (b *bench) recoverMany(t *testing.T, strategy string, latency time.Duration) {
+	namespace := fmt.Sprintf("many-%s-%d", strategy, latency.Milliseconds())
+	single, crowd := b.of(oneByOne), b.of(atOnce)
+	keys := b.namespace(t, namespace, single+crowd)
+	line := b.watch(t, namespace)
+	seen := &answers{}
+	s := setup{strategy: strategy, namespace: namespace, latency: latency, hooks: apiproxy.Hooks{After: seen.after}}
+	p := b.start(t, s)
+
+	for _, key := range keys[:single] { // one after another
+		b.stick(t, key, lab.Damage{})
+		b.until(t, key, recovered)
+	}
+	b.expectCost(t, strategy, costs(seen.all()), keys[:single])
+
+	// The rest stick while none runs, then all at once.
+	must(t, p.stop())
+	must(t, lab.Each(keys[single:], func(key types.NamespacedName) error { return b.Stick(t.Context(), key, lab.Damage{}) }))
+	b.start(t, s)
+	var late sync.Map
+	must(t, lab.Each(keys[single:], func(key types.NamespacedName) error {
+		hr, err := b.Until(t.Context(), key, 2*settle, recovered)
+		late.Store(key, hr)
+		return err
+	}))
+	for _, key := range keys {
+		b.expectRecovered(t, strategy, key)
+	}
+	report(t, line, keys[:single])
+}
+
+// stick damages the release and wakes helm-controller; it does not wait for the
+// error, which may be gone before anybody else can see it.
+func (b *bench) stick(t *testing.T, key types.NamespacedName, d lab.Damage) {
+	t.Helper()
+	must(t, b.Harm(t.Context(), key, d))
+	must(t, b.Change(t.Context(), key, 2))
+}
+
+func (b *bench) expectRecovered(t *testing.T, strategy string, key types.NamespacedName) {
+	t.Helper()
+	hr, left := b.release(t, key), b.remains(t, key)
+	if !recovered(hr) || len(left.Chart) != 4 || len(left.Storage) == 0 {
+		t.Errorf("%s: %s, %+v", key, lab.Describe(hr), left)
+	}
+	if strategy == reclaim && (hr.Annotations[contract.ProcessedVersion] != "1" || hr.Annotations[contract.ProcessedUID] == "") {
+		t.Errorf("%s: the notes of the recovery are missing: %v", key, hr.Annotations)
+	}
+}
+
+// expectCost holds each recovery to its bars (B1.2, B10.1). A conflict with one
+// of helm-controller's own writes costs a read and is not counted as a write; on
+// the whole there is about one in each recovery.
+func (b *bench) expectCost(t *testing.T, strategy string, spent map[string]*cost, keys []types.NamespacedName) {
+	t.Helper()
+	maxWrites, maxReads := bars(strategy)
+	var conflicts, reads int
+	for _, key := range keys {
+		c := spent[key.Name]
+		if c == nil {
+			t.Errorf("%s recovered without a request of flux-plunger's", key)
+			continue
+		}
+		conflicts, reads = conflicts+c.Conflicts, reads+c.Reads
+		if c.Writes > maxWrites || c.Reads > maxReads+2*c.Conflicts {
+			t.Errorf("%s: %d writes (at most %d), %d reads (at most %d), %d conflicts", key, c.Writes, maxWrites, c.Reads, maxReads, c.Conflicts)
+		}
+		if strategy == repair && c.Payloads > 1 || strategy == reclaim && c.Payloads > 0 {
+			t.Errorf("%s: %d payloads were read", key, c.Payloads)
+		}
+	}
+	t.Logf("%s: per recovery %.1f reads, %.1f conflicts", strategy, float64(reads)/float64(len(keys)), float64(conflicts)/float64(len(keys)))
+	if conflicts > 2*len(keys) {
+		t.Errorf("%d conflicts in %d recoveries", conflicts, len(keys))
+	}
+}
+
+// report prints the times, which are for people: a busy machine fails nothing.
+func report(t *testing.T, line *timeline, keys []types.NamespacedName) {
+	t.Helper()
+	var ready, fence spread
+	for _, key := range keys {
+		seen := line.of(key.Name)
+		failed := first(seen, time.Time{}, func(m moment) bool { return m.stuck })
+		if failed.IsZero() {
+			continue // the message came and went between two events
+		}
+		if at := first(seen, failed, func(m moment) bool { return m.ready }); !at.IsZero() {
+			ready = append(ready, at.Sub(failed))
+		}
+		if at := first(seen, time.Time{}, func(m moment) bool { return m.fenced }); !at.IsZero() {
+			fence = append(fence, at.Sub(failed))
+		}
+	}
+	t.Logf("error to Ready %v; error to fence %v (min / median / max)", ready, fence)
+	if len(fence) > 0 && fence.median() > 0 {
+		t.Errorf("the fence stands %v after the error is seen (median), want before (B5.8)", fence.median())
+	}
+}
+
+// B5.8: ordinary installs and upgrades cause no write; an adoption is fenced and
+// unfenced, no more.
+func TestOrdinaryWorkCausesNoWrite(t *testing.T) {
+	t.Parallel()
+	b := shared
+	seen := &answers{}
+	must(t, b.Namespace(t.Context(), "ordinary"))
+	b.start(t, setup{strategy: repair, namespace: "ordinary", hooks: apiproxy.Hooks{After: seen.after}})
+	keys := b.namespace(t, "ordinary", b.of(15))
+	must(t, lab.Each(keys, func(key types.NamespacedName) error {
+		if err := b.Change(t.Context(), key, 2); err != nil {
+			return err
+		}
+		_, err := b.Until(t.Context(), key, settle, func(hr *helmv2.HelmRelease) bool { return lab.Ready(hr) && len(hr.Status.History) == 2 })
+		return err
+	}))
+	for release, c := range costs(seen.all()) {
+		if c.Writes+c.Conflicts > 0 {
+			t.Errorf("%s was installed and upgraded, and written to %d times", release, c.Writes)
+		}
+	}
+
+	// A release in storage that no history knows: helm-controller adopts it by an
+	// upgrade, which looks like the first sign.
+	key := keys[0]
+	must(t, b.Edit(t.Context(), key, func(hr *helmv2.HelmRelease) { hr.Finalizers, hr.Spec.Suspend = nil, true }))
+	must(t, b.Delete(t.Context(), key))
+	b.gone(t, key)
+	must(t, b.Client.Create(t.Context(), lab.NewRelease(key)))
+	b.until(t, key, recovered)
+	for release, c := range costs(seen.all()) {
+		if limit := map[bool]int{true: 2}[release == key.Name]; c.Writes > limit {
+			t.Errorf("%s was written to %d times, want at most %d", release, c.Writes, limit)
+		}
+	}
+}

@@ -1,0 +1,89 @@
+package plunger
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	helmv2 "github.com/fluxcd/helm-controller/api/v2"
+	"k8s.io/apimachinery/pkg/watch"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/holdfast-project/holdfast/test/helmcontroller/lab"
+)
+
+// timeline is one watch on a namespace's releases: every state that anybody saw,
+// with the time at which it arrived here.
+type timeline struct {
+	mu   sync.Mutex
+	seen map[string][]moment
+}
+
+type moment struct {
+	at                       time.Time
+	stuck, ready             bool
+	fenced, suspended, ended bool
+}
+
+func (b *bench) watch(t *testing.T, namespace string) *timeline {
+	t.Helper()
+	w, err := b.Client.Watch(t.Context(), &helmv2.HelmReleaseList{}, client.InNamespace(namespace))
+	must(t, err)
+	t.Cleanup(w.Stop)
+	line := &timeline{seen: map[string][]moment{}}
+	go func() {
+		for event := range w.ResultChan() {
+			hr, ok := event.Object.(*helmv2.HelmRelease)
+			if !ok {
+				continue
+			}
+			line.add(hr.Name, moment{at: time.Now(), stuck: lab.Stuck(hr), ready: lab.Ready(hr), fenced: fenced(hr),
+				suspended: hr.Spec.Suspend, ended: event.Type == watch.Deleted})
+		}
+	}()
+	return line
+}
+
+func (l *timeline) add(name string, m moment) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.seen[name] = append(l.seen[name], m)
+}
+
+// of returns what was seen of a release.
+func (l *timeline) of(name string) []moment {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clone(l.seen[name])
+}
+
+// first returns when a state was first seen at or after a time, zero if never.
+func first(seen []moment, from time.Time, what func(moment) bool) time.Time {
+	for _, m := range seen {
+		if !m.at.Before(from) && what(m) {
+			return m.at
+		}
+	}
+	return time.Time{}
+}
+
+// spread is min, median and max.
+type spread []time.Duration
+
+func (s spread) String() string {
+	if len(s) == 0 {
+		return "none"
+	}
+	sorted := slices.Sorted(slices.Values(s))
+	round := func(d time.Duration) time.Duration { return d.Round(time.Millisecond) }
+	return fmt.Sprintf("%v / %v / %v of %d", round(sorted[0]), round(sorted[len(sorted)/2]), round(sorted[len(sorted)-1]), len(sorted))
+}
+
+func (s spread) median() time.Duration {
+	if len(s) == 0 {
+		return 0
+	}
+	return slices.Sorted(slices.Values(s))[len(s)/2]
+}
