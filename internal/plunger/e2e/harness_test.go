@@ -4,11 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -108,8 +106,8 @@ type plungerRun struct {
 	err    error
 }
 
-// start runs flux-plunger over one namespace until the test ends or stop.
-func (b *bench) start(t *testing.T, namespace string, strategy decide.Strategy, edits ...func(*plunger.Config)) *plungerRun {
+// configuration is how a test runs flux-plunger over one namespace.
+func (b *bench) configuration(t *testing.T, namespace string, strategy decide.Strategy, edits ...func(*plunger.Config)) plunger.Config {
 	t.Helper()
 	config := plunger.Config{
 		Rest: rest.CopyConfig(b.config[strategy]),
@@ -124,6 +122,13 @@ func (b *bench) start(t *testing.T, namespace string, strategy decide.Strategy, 
 	for _, edit := range edits {
 		edit(&config)
 	}
+	return config
+}
+
+// start runs flux-plunger over one namespace until the test ends or stop.
+func (b *bench) start(t *testing.T, namespace string, strategy decide.Strategy, edits ...func(*plunger.Config)) *plungerRun {
+	t.Helper()
+	config := b.configuration(t, namespace, strategy, edits...)
 	ctx, cancel := context.WithCancel(context.Background())
 	run := &plungerRun{cancel: cancel, done: make(chan struct{})}
 	go func() {
@@ -238,56 +243,12 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// request is one request of flux-plunger's as a hook sees it.
-type request struct {
-	Verb, Path string
-	// N counts the writes to HelmReleases and Secrets, from 1.
-	N int
-}
-
-// tap sees every write of a flux-plunger to HelmReleases and Secrets, before it
-// is sent and after it was answered.
-type tap struct {
-	before, after func(request)
-
-	mu     sync.Mutex
-	n      int
-	writes []request
-	reads  []request
-}
-
-func (p *tap) wrap(config *plunger.Config) {
-	config.Rest.Wrap(func(next http.RoundTripper) http.RoundTripper { return &tapped{p, next} })
-}
-
-type tapped struct {
-	tap  *tap
-	next http.RoundTripper
-}
-
-func (r *tapped) RoundTrip(req *http.Request) (*http.Response, error) {
-	p := r.tap
-	path := req.URL.Path
-	if !strings.Contains(path, "/helmreleases") && !strings.Contains(path, "/secrets") || req.URL.Query().Get("watch") != "" {
-		return r.next.RoundTrip(req)
-	}
-	p.mu.Lock()
-	seen := request{Verb: req.Method, Path: path}
-	if req.Method == http.MethodGet {
-		p.reads = append(p.reads, seen)
-		p.mu.Unlock()
-		return r.next.RoundTrip(req)
-	}
-	p.n++
-	seen.N = p.n
-	p.writes = append(p.writes, seen)
-	p.mu.Unlock()
-	if p.before != nil {
-		p.before(seen)
-	}
-	response, err := r.next.RoundTrip(req)
-	if p.after != nil {
-		p.after(seen)
-	}
-	return response, err
+// abandon runs a flux-plunger that nobody will stop: its tap kills it.
+func (b *bench) abandon(t *testing.T, namespace string, strategy decide.Strategy, edits ...func(*plunger.Config)) {
+	t.Helper()
+	go func() {
+		if err := plunger.Run(context.Background(), b.configuration(t, namespace, strategy, edits...)); err != nil {
+			t.Logf("the abandoned one: %v", err)
+		}
+	}()
 }
