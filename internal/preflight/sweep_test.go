@@ -1,0 +1,252 @@
+package preflight
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/holdfast-project/holdfast/internal/cleanup"
+	"github.com/holdfast-project/holdfast/internal/durable/durabletest"
+	"github.com/holdfast-project/holdfast/internal/evidence"
+	"github.com/holdfast-project/holdfast/internal/journal"
+	"github.com/holdfast-project/holdfast/internal/kube"
+)
+
+func exampleProfile(t *testing.T) []byte {
+	t.Helper()
+	content, err := os.ReadFile("../../examples/profile.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return content
+}
+
+// trial is one run in memory and how it ended.
+type trial struct {
+	model   *model
+	config  Config
+	outcome Outcome
+	err     error
+}
+
+// try runs a preflight in a bubble of time, so that no wait takes any.
+func try(t *testing.T, profile []byte, prepare func(*trial)) *trial {
+	t.Helper()
+	one := &trial{model: newModel(durabletest.New())}
+	synctest.Test(t, func(t *testing.T) {
+		one.config = config(t, one.model, profile)
+		ctx := context.Background()
+		prepare(one)
+		one.outcome, one.err = Run(ctx, one.config)
+	})
+	return one
+}
+
+// A4.1 exit 0 on the model, which the other tests take as their measure.
+func TestModelPasses(t *testing.T) {
+	one := try(t, exampleProfile(t), func(*trial) {})
+	if one.err != nil {
+		t.Fatalf("%v\n%s", one.err, strings.Join(one.config.Report.(*silent).lines, "\n"))
+	}
+	if left := one.model.left(); len(left) > 0 {
+		t.Errorf("left: %v", left)
+	}
+	if one.outcome.Result.Verdict != evidence.Complete || one.outcome.ResultPath == "" {
+		t.Errorf("outcome %+v", one.outcome)
+	}
+	for path, content := range one.model.disk.Files() {
+		if strings.Contains(content, "example-token-5c1e0f") || strings.Contains(content, "example-password") {
+			t.Errorf("A3.3: %s holds a Secret value", path)
+		}
+	}
+}
+
+// A2.4: every operation on the evidence fails, or reports a failure although it
+// took effect. From then on nothing is sent: no create, no release, no deletion;
+// and a UID that only memory knows is told.
+func TestFailedDurabilityStopsEverything(t *testing.T) {
+	profile := exampleProfile(t)
+	operations := len(try(t, profile, func(*trial) {}).model.disk.Trace())
+	if operations < 200 {
+		t.Fatalf("the sweep has shrunk to %d operations", operations)
+	}
+	for at := 1; at <= operations; at++ {
+		for _, applied := range []bool{false, true} {
+			fault := durabletest.Fault{At: at, Applied: applied, Err: errors.New("injected I/O error")}
+			one := try(t, profile, func(one *trial) { one.model.disk.Inject(fault) })
+			// How often cleanup looks at the cluster differs from run to run, and
+			// with it the length of the trace.
+			if trace := one.model.disk.Trace(); at <= len(trace) {
+				judgeFault(t, one, fault, trace[at-1])
+			}
+		}
+	}
+}
+
+func judgeFault(t *testing.T, one *trial, fault durabletest.Fault, op durabletest.Op) {
+	t.Helper()
+	where := fmt.Sprintf("at %d (%s, applied %v)", fault.At, op, fault.Applied)
+	if one.err == nil {
+		t.Fatalf("%s: a failed durability call was not noticed", where)
+	}
+	for _, w := range one.model.writes {
+		// Cleanup sends deletes side by side: one may leave while the readback
+		// of another fails to be kept, which no decision rests on.
+		aside := w.verb == "delete" && strings.Contains(op.Path, "/observations/")
+		if w.at >= fault.At && !aside {
+			t.Errorf("%s: %s %s was sent after the failure: %v", where, w.verb, w.kind, one.err)
+		}
+	}
+	if !strings.HasSuffix(op.Path, "-identity.json.staging") {
+		return
+	}
+	var lost *NotDurable
+	if !errors.As(one.err, &lost) || lost.Unrecorded.UID == "" || !strings.Contains(one.err.Error(), lost.Unrecorded.UID) {
+		t.Errorf("%s: the UID in memory is not told: %v", where, one.err)
+	}
+}
+
+// A1.6, A5, A6: the process dies before each operation on its evidence; what the
+// disk then holds, after a kill and after a power cut, is cleaned up. Either
+// everything is gone, or exactly what is uncertain is named.
+func TestDiesBeforeEachOperation(t *testing.T) {
+	profile := exampleProfile(t)
+	trace := try(t, profile, func(*trial) {}).model.disk.Trace()
+	for at := 1; at <= len(trace); at++ {
+		one := try(t, profile, func(one *trial) { one.model.disk.StopAt(at) })
+		for name, disk := range map[string]*durabletest.FS{"kill": one.model.disk.Killed(), "power cut": one.model.disk.PowerLost()} {
+			t.Run(fmt.Sprintf("%s before %d %s", name, at, trace[at-1]), func(t *testing.T) { judgeDeath(t, one, disk) })
+		}
+	}
+}
+
+func judgeDeath(t *testing.T, one *trial, disk *durabletest.FS) {
+	m := newModel(disk)
+	m.objects, m.next = slices.Clone(one.model.objects), one.model.next
+	dir, err := evidence.Open(disk, "/evidence")
+	var inventory *evidence.Inventory
+	if err == nil {
+		inventory, err = dir.Load(expectation(one.config))
+	}
+	if err != nil {
+		if len(one.model.writes) > 0 {
+			t.Fatalf("after %v the evidence is refused: %v", one.model.writes, err)
+		}
+		return
+	}
+	result := cleanUp(t, m, dir, inventory)
+	left := m.left()
+	switch {
+	case result.Complete && (len(left) > 0 || len(result.Unknown) > 0):
+		t.Errorf("it says complete; left %v, unknown %v", left, result.Unknown)
+	case !result.Complete && len(result.Unknown) != 1:
+		t.Errorf("incomplete, but not because of one uncertain create: %v", result.Reasons)
+	}
+}
+
+func cleanUp(t *testing.T, m *model, dir *evidence.Dir, inventory *evidence.Inventory) evidence.Result {
+	t.Helper()
+	var outcome cleanup.Outcome
+	record, err := journal.NewCleanup(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		outcome, err = cleanup.Run(context.Background(), cleanup.Config{
+			Inventory: inventory, Cluster: m, Record: record, Redact: func(s string) string { return s },
+		})
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return outcome.Result
+}
+
+// A4.1: each create in turn is answered in each way that is no acknowledgement.
+func TestEachCreateEachAnswer(t *testing.T) {
+	profile := exampleProfile(t)
+	for n := range 5 {
+		for _, given := range []answer{{kube.Unknown, false}, {kube.Unknown, true}, {kube.Rejected, false}, {kube.Unsent, false}} {
+			t.Run(fmt.Sprintf("create %d %s applied %v", n, given.outcome, given.applied), func(t *testing.T) {
+				one := try(t, profile, func(one *trial) { one.model.creates[n] = given })
+				if one.model.created != n+1 {
+					t.Errorf("%d creates were sent, want %d", one.model.created, n+1)
+				}
+				if given.outcome == kube.Unknown {
+					judgeUncertain(t, one)
+					return
+				}
+				var rejected *Rejected
+				if !errors.As(one.err, &rejected) || len(one.model.left()) > 0 {
+					t.Errorf("%v; left %v", one.err, one.model.left())
+				}
+			})
+		}
+	}
+}
+
+func judgeUncertain(t *testing.T, one *trial) {
+	t.Helper()
+	var uncertain *Uncertain
+	if !errors.As(one.err, &uncertain) || uncertain.AuditID == "" {
+		t.Errorf("ended with %v", one.err)
+	}
+	for _, w := range one.model.writes {
+		if w.verb == "delete" {
+			t.Errorf("A4.1: %s after an uncertain create", w)
+		}
+	}
+}
+
+// A4.1: the first signal arrives at each request in turn. No create starts after
+// it, the one in flight is not cancelled, and nothing of an interrupted run is
+// deleted by a run that did not reach its own cleanup.
+func TestInterruptedAtEachRequest(t *testing.T) {
+	profile := exampleProfile(t)
+	total := try(t, profile, func(*trial) {}).model.requests
+	for n := 1; n <= total; n++ {
+		one := &trial{model: newModel(durabletest.New())}
+		synctest.Test(t, func(t *testing.T) {
+			one.config = config(t, one.model, profile)
+			ctx, stop := context.WithCancel(context.Background())
+			defer stop()
+			creates := 0
+			one.model.onRequest = func(at int) {
+				if at == n {
+					one.model.mu.Lock()
+					creates = one.model.created
+					one.model.mu.Unlock()
+					stop()
+				}
+			}
+			one.outcome, one.err = Run(ctx, one.config)
+			if one.err != nil && !errors.Is(one.err, ErrInterrupted) {
+				t.Errorf("at request %d: %v", n, one.err)
+			}
+			if one.model.created > creates+1 {
+				t.Errorf("at request %d: %d creates followed the signal", n, one.model.created-creates)
+			}
+		})
+		if one.err == nil && n < total-2 {
+			t.Errorf("at request %d of %d: it passed as if there had been no signal", n, total)
+		}
+	}
+}
+
+// A4.1, A4.5: a Job that fails is removed with everything else, and no other
+// starts.
+func TestFailedJobInTheModel(t *testing.T) {
+	one := try(t, exampleProfile(t), func(one *trial) { one.model.podFails = true })
+	var failed *Failed
+	if !errors.As(one.err, &failed) || failed.Slot != "migration" {
+		t.Errorf("ended with %v", one.err)
+	}
+	if left := one.model.left(); len(left) > 0 || one.model.created != 3 {
+		t.Errorf("left %v after %d creates", left, one.model.created)
+	}
+}
