@@ -1,0 +1,284 @@
+package cleanup
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/holdfast-project/holdfast/internal/evidence"
+	"github.com/holdfast-project/holdfast/internal/identity"
+	"github.com/holdfast-project/holdfast/internal/kube"
+	"github.com/holdfast-project/holdfast/test/apiproxy"
+)
+
+// runs is how many random runs are made: HOLDFAST_STRANGER_RUNS, or 8.
+func runs(t *testing.T) int {
+	text := os.Getenv("HOLDFAST_STRANGER_RUNS")
+	if text == "" {
+		return 8
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// A6.3 to A6.7 beside somebody who deletes, replaces, relabels, orphans and holds
+// our objects while we clean up: nothing of theirs is deleted, no dependency goes
+// while a Job or a Pod of ours is there, complete is true, and when they have
+// stopped the same command finishes.
+func TestBesideAStranger(t *testing.T) {
+	for seed := range runs(t) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			s := &stranger{trial: begin(t, options{}), rng: rand.New(rand.NewPCG(uint64(seed), 1))}
+			s.prepare()
+			s.crash()
+			s.judgeBarrier()
+			s.act(s.rng.IntN(3)) // some are done before cleanup begins
+			more := 1 + s.rng.IntN(4)
+			var wait sync.WaitGroup
+			wait.Go(func() { s.act(more) })
+			s.judge(s.clean())
+			wait.Wait()
+			s.stop()
+			s.judgeAgain(s.clean())
+		})
+	}
+}
+
+// stranger acts on the objects of a trial.
+type stranger struct {
+	*trial
+	rng       *rand.Rand
+	uncertain bool
+
+	mu       sync.Mutex
+	theirs   []identity.Object // what the stranger made and did not take away
+	replaced map[identity.Slot]bool
+	held     []identity.Object
+}
+
+// prepare takes a random number of slots to a random step.
+func (s *stranger) prepare() {
+	s.t.Helper()
+	s.replaced = map[identity.Slot]bool{}
+	slots := []identity.Slot{"secret", "network-policy", "migration", "api", "worker"}
+	reached := 2 + s.rng.IntN(4)
+	for _, slot := range slots[:reached] {
+		s.acknowledge(slot)
+		if s.created[slot].Consumer() && s.rng.IntN(4) > 0 {
+			s.release(s.rng.IntN(2) == 0, slot)
+		}
+	}
+	if reached < len(slots) && s.rng.IntN(3) == 0 {
+		s.create(slots[reached])
+		s.uncertain = true
+	}
+}
+
+// act is a number of deeds within the next seconds. An object that is gone by
+// then is no error.
+func (s *stranger) act(deeds int) {
+	ctx := s.t.Context()
+	for range deeds {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(time.Duration(s.rng.IntN(400)) * time.Millisecond):
+		}
+		slot, object := s.pick()
+		kinds := []func(context.Context, identity.Slot, identity.Object) error{s.remove, s.orphan, s.swap, s.relabel, s.hold}
+		deed := s.rng.IntN(len(kinds))
+		err := kinds[deed](ctx, slot, object)
+		s.t.Logf("the stranger's deed %d on %s: %v", deed, slot, err)
+		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) && !apierrors.IsForbidden(err) && !apierrors.IsInvalid(err) {
+			s.t.Errorf("deed %d on %s: %v", deed, object, err)
+		}
+	}
+}
+
+func (s *stranger) pick() (identity.Slot, identity.Object) {
+	slots := []identity.Slot{"secret", "network-policy", "migration", "api", "worker"}
+	for {
+		slot := slots[s.rng.IntN(len(slots))]
+		if object, ok := s.created[slot]; ok {
+			return slot, object
+		}
+	}
+}
+
+// at is the path of an object for a raw request: a stranger needs no UID.
+func at(object identity.Object) []string {
+	group := map[string]string{"Job": "/apis/batch/v1", "NetworkPolicy": "/apis/networking.k8s.io/v1"}[object.Kind]
+	if group == "" {
+		group = "/api/v1"
+	}
+	plural := strings.ToLower(object.Kind) + "s"
+	if object.Kind == "NetworkPolicy" {
+		plural = "networkpolicies"
+	}
+	return []string{group, "namespaces", object.Namespace, plural, object.Name}
+}
+
+func (s *stranger) rawDelete(ctx context.Context, object identity.Object, propagation metav1.DeletionPropagation) error {
+	return shared.Client().CoreV1().RESTClient().Delete().AbsPath(at(object)...).Body(&metav1.DeleteOptions{PropagationPolicy: &propagation}).Do(ctx).Error()
+}
+
+func (s *stranger) patch(ctx context.Context, object identity.Object, patch string) error {
+	return shared.Client().CoreV1().RESTClient().Patch(types.MergePatchType).AbsPath(at(object)...).Body([]byte(patch)).Do(ctx).Error()
+}
+
+func (s *stranger) remove(ctx context.Context, _ identity.Slot, object identity.Object) error {
+	return s.rawDelete(ctx, object, metav1.DeletePropagationBackground)
+}
+
+func (s *stranger) orphan(ctx context.Context, _ identity.Slot, object identity.Object) error {
+	return s.rawDelete(ctx, object, metav1.DeletePropagationOrphan)
+}
+
+// swap puts an object of its own under the name, with our marks on it.
+func (s *stranger) swap(ctx context.Context, slot identity.Slot, object identity.Object) error {
+	if err := s.rawDelete(ctx, object, metav1.DeletePropagationBackground); err != nil && !apierrors.IsNotFound(err) {
+		return err
+	}
+	body := encode(s.t, s.manifest(s.planned(slot)))
+	made := s.admin.Create(ctx, kube.CreateRequest{Place: object.Place(), Body: body, AuditID: kube.NewAuditID(), Nonce: s.nonce})
+	if made.Outcome != kube.Acknowledged {
+		return nil // ours is still being deleted
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.theirs, s.replaced[slot] = append(s.theirs, made.Meta.Object), true
+	return nil
+}
+
+func (s *stranger) relabel(ctx context.Context, _ identity.Slot, object identity.Object) error {
+	return s.patch(ctx, object, `{"metadata":{"labels":{"app":"strangers"},"annotations":{"`+identity.NonceAnnotation+`":"0"}}}`)
+}
+
+func (s *stranger) hold(ctx context.Context, _ identity.Slot, object identity.Object) error {
+	s.mu.Lock()
+	s.held = append(s.held, object)
+	s.mu.Unlock()
+	return s.patch(ctx, object, `{"metadata":{"finalizers":["example.com/hold"]}}`)
+}
+
+// stop takes back every finalizer and every orphaned Pod, as a release owner
+// would; the replacements stay.
+func (s *stranger) stop() {
+	s.t.Helper()
+	ctx := s.t.Context()
+	for _, object := range s.held {
+		if err := s.patch(ctx, object, `{"metadata":{"finalizers":null}}`); err != nil && !apierrors.IsNotFound(err) {
+			s.t.Fatal(err)
+		}
+	}
+	for _, pod := range s.ourPods(ctx) {
+		if len(pod.Owners) == 0 {
+			if err := s.rawDelete(ctx, pod.Object, metav1.DeletePropagationBackground); err != nil && !apierrors.IsNotFound(err) {
+				s.t.Fatal(err)
+			}
+		}
+	}
+}
+
+// ourPods are those that a Job of ours made.
+func (s *stranger) ourPods(ctx context.Context) (ours []kube.Meta) {
+	pods, err := s.admin.Pods(ctx, s.namespace)
+	if err != nil {
+		s.t.Errorf("listing Pods: %v", err)
+	}
+	for _, pod := range pods {
+		for _, object := range s.created {
+			if object.Consumer() && (pod.OwnedBy(object.UID) || len(pod.ControllerUIDs()) > 0 && pod.ControllerUIDs()[0] == object.UID) {
+				ours = append(ours, pod)
+			}
+		}
+	}
+	return ours
+}
+
+// judgeBarrier looks, with an admin's eyes, when a dependency's DELETE leaves.
+func (s *stranger) judgeBarrier() {
+	s.proxy.Hook(apiproxy.Hooks{Before: func(x apiproxy.Exchange) apiproxy.Action {
+		if x.Method != "DELETE" || strings.Contains(x.Path, "/jobs/") {
+			return apiproxy.Action{}
+		}
+		ctx := context.WithoutCancel(s.t.Context())
+		if pods := s.ourPods(ctx); len(pods) > 0 {
+			s.t.Errorf("%s leaves while %s is there", x.Path, pods[0].Object)
+		}
+		for slot, object := range s.created {
+			if o := s.admin.Observe(ctx, object); object.Consumer() && o.Presence == kube.Present && o.Meta.Object.UID == object.UID {
+				s.t.Errorf("%s leaves while the Job of %s is there", x.Path, slot)
+			}
+		}
+		if s.uncertain {
+			s.t.Errorf("%s leaves while a create is uncertain", x.Path)
+		}
+		return apiproxy.Action{}
+	}})
+}
+
+// judge is what must hold after any cleanup.
+func (s *stranger) judge(r evidence.Result) {
+	s.t.Helper()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, object := range s.theirs {
+		if !s.exists(object) && !s.tookAway(object) {
+			s.t.Errorf("%s was the stranger's, and is gone", object)
+		}
+	}
+	if !r.Complete {
+		return
+	}
+	if s.uncertain {
+		s.t.Error("complete, and a create is uncertain")
+	}
+	for slot, object := range s.created {
+		if s.exists(object) {
+			s.t.Errorf("complete, and %s is there", slot)
+		}
+	}
+}
+
+// tookAway: the stranger may replace its own replacement; the audit log tells
+// whether a DELETE by cleanup's account was carried out on it.
+func (s *stranger) tookAway(object identity.Object) bool {
+	for _, x := range s.proxy.Requests() {
+		if x.Method == "DELETE" && strings.Contains(string(x.Body), object.UID) {
+			return false
+		}
+	}
+	return true
+}
+
+// judgeAgain: everything provable is gone now, unless a replacement keeps it.
+func (s *stranger) judgeAgain(r evidence.Result) {
+	s.t.Helper()
+	s.judge(r)
+	jobReplaced := s.uncertain
+	for slot := range s.replaced {
+		jobReplaced = jobReplaced || s.created[slot].Consumer()
+	}
+	for slot, object := range s.created {
+		if s.exists(object) && (object.Consumer() || !jobReplaced) {
+			s.t.Errorf("after the stranger has stopped %s is still there: %q", slot, r.Reasons)
+		}
+	}
+	if len(s.replaced) == 0 && !s.uncertain && !r.Complete {
+		s.t.Errorf("nothing is in the way, and %s: %q", r.Verdict, r.Reasons)
+	}
+}
