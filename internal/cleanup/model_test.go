@@ -35,9 +35,8 @@ type model struct {
 }
 
 type stored struct {
-	meta   kube.Meta
-	gone   time.Time // zero: it stays
-	finals []string
+	meta kube.Meta
+	gone time.Time // zero: it stays
 }
 
 type sent struct {

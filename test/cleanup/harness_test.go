@@ -38,27 +38,20 @@ import (
 // shared is the control plane of all tests; each has a namespace of its own.
 var shared *controlplane.ControlPlane
 
-func TestMain(m *testing.M) { os.Exit(testMain(m)) }
-
-func testMain(m *testing.M) int {
+func TestMain(m *testing.M) {
 	// These tests wait for thirty seconds at a time and compute nothing: the
 	// number of processors says nothing about how many may wait together.
-	if err := flag.Set("test.parallel", "16"); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
+	err := flag.Set("test.parallel", "16")
+	if err == nil {
+		shared, err = controlplane.Start(context.Background(), controlplane.Options{AuditLevel: "Request"})
 	}
-	cp, err := controlplane.Start(context.Background(), controlplane.Options{AuditLevel: "Request"})
 	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
+		panic(err)
 	}
-	shared = cp
-	code := m.Run()
-	if err := cp.Stop(); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
+	m.Run() // its result becomes the exit code when TestMain returns
+	if err := shared.Stop(); err != nil {
+		panic(err)
 	}
-	return code
 }
 
 const (

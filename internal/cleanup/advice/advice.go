@@ -111,7 +111,7 @@ func (s *summary) resource(r evidence.ResourceResult) {
 }
 
 func (s *summary) pod(p evidence.PodResult) {
-	owner := p.SlotRef.String()
+	owner := p.String()
 	if p.Slot == "" {
 		owner = "attempt " + p.Attempt
 	}

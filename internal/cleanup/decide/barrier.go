@@ -123,7 +123,7 @@ func (v *view) jobsInConflict() []Reason {
 
 func (v *view) podsOrphaned() []Reason {
 	found := v.eachJob(PodOrphaned, func(j *job) string {
-		if j.gone() || j.conflict || len(j.orphans) == 0 {
+		if len(j.orphans) == 0 {
 			return ""
 		}
 		return fmt.Sprintf("%s of %s runs on without it", podNames(j.orphans), j.Object)

@@ -182,12 +182,17 @@ func (j *job) takeList(list PodList) {
 		j.alive()
 		return
 	}
-	if !j.confirmed || list.Sent < j.since {
-		return
-	}
-	if !j.quiet {
+	j.takeQuiet(list)
+}
+
+// takeQuiet counts a list without a Pod of this Job, if it was sent after the
+// Job was read absent.
+func (j *job) takeQuiet(list PodList) {
+	switch {
+	case !j.confirmed || list.Sent < j.since:
+	case !j.quiet:
 		j.quiet, j.quietAt = true, list.Answered
-	} else if list.Sent-j.quietAt >= QuietFor && list.Sent >= j.windowEnd() {
+	case list.Sent-j.quietAt >= QuietFor && list.Sent >= j.windowEnd():
 		j.twice = true
 	}
 }

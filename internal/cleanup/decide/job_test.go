@@ -158,6 +158,25 @@ func (p Pod) ownedBy(uid string) Pod {
 	return p
 }
 
+// A6.3: a Pod that is owned and on record is named once, a recorded one that no
+// list shows is named too, and so is what is not being deleted at all.
+func TestA6_3EachPodIsNamedOnce(t *testing.T) {
+	row := func(list ...Pod) string {
+		s := state(32*second, resources(api(released, deleted(second), child(there(3*second, podUID)), reads(absent(2*second)))),
+			lists(pods(3*second, list...)), identified(32*second))
+		c := concluded(t, s)
+		if len(c.Pods) != 1 || c.Pods[0].Object.UID != podUID {
+			t.Errorf("pods: %+v", c.Pods)
+		}
+		return c.Reasons[0].Text
+	}
+	for name, text := range map[string]string{"owned and recorded": row(ownedPod()), "recorded alone": row()} {
+		if strings.Count(text, podUID) != 1 || !strings.Contains(text, "is gone, but its Pod") || !strings.Contains(text, "has not begun") {
+			t.Errorf("%s: %s", name, text)
+		}
+	}
+}
+
 // A6.3: what holds a Job up is named, the Pods' finalizers too: the Job's own
 // foregroundDeletion explains nothing.
 func TestA6_3FinalizersAreNamed(t *testing.T) {
