@@ -58,7 +58,7 @@ func (a *answers) RoundTrip(request *http.Request) (*http.Response, error) {
 // over returns a client whose network is the given transport.
 func over(t *testing.T, network http.RoundTripper) *Client {
 	t.Helper()
-	c, err := NewForConfig(&rest.Config{Host: "http://cluster.invalid", Transport: network, RateLimiter: flowcontrol.NewFakeAlwaysRateLimiter()}, Options{})
+	c, err := newForConfig(&rest.Config{Host: "http://cluster.invalid", Transport: network, RateLimiter: flowcontrol.NewFakeAlwaysRateLimiter()}, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -401,8 +401,8 @@ func TestA63DeleteBody(t *testing.T) {
 		_, err := io.Copy(&sent, r.Body)
 		return nil, errors.Join(err, errors.New("cut"))
 	}))
-	_ = c.DeleteUnchanged(t.Context(), job, "42", Orphan)
-	want := `DELETE /apis/batch/v1/namespaces/ns/jobs/` + job.Name + ` {"kind":"DeleteOptions","apiVersion":"v1","preconditions":{"uid":"` + testUID + `","resourceVersion":"42"},"propagationPolicy":"Orphan"}`
+	_ = c.Delete(t.Context(), job, Orphan)
+	want := `DELETE /apis/batch/v1/namespaces/ns/jobs/` + job.Name + ` {"kind":"DeleteOptions","apiVersion":"v1","preconditions":{"uid":"` + testUID + `"},"propagationPolicy":"Orphan"}`
 	if sent.String() != want {
 		t.Errorf("sent %s", sent.String())
 	}

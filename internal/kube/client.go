@@ -68,7 +68,7 @@ func New(kubeconfig []byte, contextName string, options Options) (*Client, error
 	if err != nil {
 		return nil, fmt.Errorf("reading context %q of the kubeconfig: %w", contextName, err)
 	}
-	return NewForConfig(config, options)
+	return newForConfig(config, options)
 }
 
 // anchorPaths says where the bytes came from, which clientcmd needs to resolve
@@ -82,9 +82,8 @@ func anchorPaths(file *clientcmdapi.Config, origin string) {
 	}
 }
 
-// NewForConfig is New for a configuration that is already at hand, such as the
-// in-cluster one.
-func NewForConfig(config *rest.Config, options Options) (*Client, error) {
+// newForConfig makes a client from a configuration that has been read.
+func newForConfig(config *rest.Config, options Options) (*Client, error) {
 	if config.Insecure {
 		return nil, errors.New("using the kubeconfig: insecure-skip-tls-verify is set, and an unverified server's answers prove nothing: give its certificate-authority instead")
 	}

@@ -121,7 +121,7 @@ func TestA68BodiesAreNotLogged(t *testing.T) {
 	})
 	network := &answers{code: 403, header: http.Header{"Audit-Id": {"echo"}}, body: "answer-canary"}
 	config := &rest.Config{Host: "http://cluster.invalid", Transport: network, BearerToken: "token-canary"}
-	c, err := NewForConfig(config, Options{})
+	c, err := newForConfig(config, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -182,7 +182,7 @@ func TestA69RequestsAreCounted(t *testing.T) {
 func TestA42bWarnings(t *testing.T) {
 	var warned []string
 	network := &answers{code: 200, header: http.Header{"Warning": {`299 - "would violate PodSecurity"`, `299 - "second"`, "broken"}}}
-	c, err := NewForConfig(&rest.Config{Host: "http://cluster.invalid", Transport: network}, Options{Warn: func(text string) { warned = append(warned, text) }})
+	c, err := newForConfig(&rest.Config{Host: "http://cluster.invalid", Transport: network}, Options{Warn: func(text string) { warned = append(warned, text) }})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -260,8 +260,9 @@ func TestA613ManualCommand(t *testing.T) {
 	}
 }
 
-// A list is read whole, page by page.
-func TestListIsReadWhole(t *testing.T) {
+// A list is read whole, page by page, and no read names a resourceVersion, so
+// that the API server answers from a quorum (A6.8).
+func TestA68ListIsReadWhole(t *testing.T) {
 	cp, namespace := plane(t)
 	c := admin(t, cp)
 	const n = pageSize + 3
@@ -279,7 +280,24 @@ func TestListIsReadWhole(t *testing.T) {
 	if err != nil || len(got) != len(live.Items) || len(got) < n {
 		t.Errorf("%d of %d, %v", len(got), len(live.Items), err)
 	}
-	if requests := fmt.Sprint(c.Requests()); requests != "[{list configmaps 2}]" {
+	c.Observe(t.Context(), configMapAt(namespace, "c0"))
+	if requests := fmt.Sprint(c.Requests()); requests != "[{get configmaps 1} {list configmaps 2}]" {
 		t.Errorf("requests: %s", requests)
+	}
+	records, err := cp.AuditOf(controlplane.AuditFilter{Namespace: namespace, Resource: "configmaps"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	reads := 0
+	for _, r := range records {
+		if strings.HasPrefix(r.UserAgent, "kube-test") && (r.Verb == "get" || r.Verb == "list") {
+			reads++
+			if strings.Contains(r.RequestURI, "resourceVersion") {
+				t.Errorf("read %s", r.RequestURI)
+			}
+		}
+	}
+	if reads != 3 {
+		t.Errorf("%d reads are audited", reads)
 	}
 }

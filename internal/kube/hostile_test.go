@@ -83,7 +83,7 @@ func (h *hostile) close() {
 
 func (h *hostile) client(t *testing.T) *Client {
 	t.Helper()
-	c, err := NewForConfig(h.config, Options{})
+	c, err := newForConfig(h.config, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -156,6 +156,11 @@ func (w wireCase) run(t *testing.T, warm bool) {
 	created := c.Create(t.Context(), CreateRequest{Place: testJob(), Body: make([]byte, 200_000), AuditID: NewAuditID(), Nonce: testNonce, Wait: wait})
 	if n := h.posts.Load(); n > 1 {
 		t.Errorf("%d complete POSTs", n)
+	}
+	for _, n := range c.Requests() {
+		if n.Verb == "create" && n.Requests != 1 {
+			t.Errorf("%d requests were begun", n.Requests)
+		}
 	}
 	for _, want := range w.want {
 		if created.Outcome == want {

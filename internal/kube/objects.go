@@ -71,6 +71,7 @@ func NewObjects(config *rest.Config, fieldManager string) (*Objects, error) {
 	if fieldManager == "" {
 		return nil, errors.New("making a client: the field manager has no name")
 	}
+	config = guarded(config)
 	client, err := rest.HTTPClientFor(config)
 	if err != nil {
 		return nil, fmt.Errorf("making a client: %w", err)

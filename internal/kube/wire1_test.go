@@ -171,7 +171,7 @@ func TestA37NeverConnected(t *testing.T) {
 	unknownHost := rest.CopyConfig(h.config)
 	unknownHost.Host = "https://cluster.invalid"
 	for name, config := range map[string]*rest.Config{"refused": refused, "untrusted": untrusted, "unknown host": unknownHost} {
-		c, err := NewForConfig(config, Options{})
+		c, err := newForConfig(config, Options{})
 		if err != nil {
 			t.Fatal(err)
 		}

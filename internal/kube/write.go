@@ -93,22 +93,15 @@ func (c *Client) Release(ctx context.Context, job identity.Object) error {
 	if err := exact(job); err != nil {
 		return fmt.Errorf("releasing %s: %w", job, err)
 	}
-	return c.patch(ctx, job, []operation{
+	return c.patch(ctx, job, []patchStep{
 		{Op: "test", Path: "/metadata/uid", Value: job.UID},
 		{Op: "add", Path: "/spec/suspend", Value: false},
 	})
 }
 
-// operation is one step of a JSON patch (RFC 6902).
-type operation struct {
-	Op    string `json:"op"`
-	Path  string `json:"path"`
-	Value any    `json:"value,omitempty"`
-}
-
-// patch sends one JSON patch; its first operation tests what the caller read.
-func (c *Client) patch(ctx context.Context, object identity.Object, operations []operation) error {
-	body, err := json.Marshal(operations)
+// patch sends one JSON patch; its first step tests what the caller read.
+func (c *Client) patch(ctx context.Context, object identity.Object, steps []patchStep) error {
+	body, err := json.Marshal(steps)
 	if err != nil {
 		return fmt.Errorf("encoding the patch of %s: %w", object, err)
 	}
@@ -121,12 +114,6 @@ func (c *Client) patch(ctx context.Context, object identity.Object, operations [
 // server enforces (A6.3). nil means accepted, not absent (A6.5). A *Conflict may
 // be a replacement under the same name or a change in between: look again.
 func (c *Client) Delete(ctx context.Context, object identity.Object, propagation Propagation) error {
-	return c.DeleteUnchanged(ctx, object, "", propagation)
-}
-
-// DeleteUnchanged is Delete that also demands the resourceVersion that was read,
-// unless it is empty.
-func (c *Client) DeleteUnchanged(ctx context.Context, object identity.Object, resourceVersion string, propagation Propagation) error {
 	if err := exact(object); err != nil {
 		return fmt.Errorf("deleting %s: %w", object, err)
 	}
@@ -138,9 +125,6 @@ func (c *Client) DeleteUnchanged(ctx context.Context, object identity.Object, re
 		TypeMeta:          metav1.TypeMeta{APIVersion: "v1", Kind: "DeleteOptions"},
 		Preconditions:     &metav1.Preconditions{UID: &uid},
 		PropagationPolicy: &policy,
-	}
-	if resourceVersion != "" {
-		options.Preconditions.ResourceVersion = &resourceVersion
 	}
 	body, err := json.Marshal(options)
 	if err != nil {

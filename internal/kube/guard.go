@@ -1,0 +1,44 @@
+package kube
+
+import (
+	"net/http"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/transport"
+)
+
+// guarded returns the configuration for clients that client-go brings along,
+// with the two rules of this package that they do not know: an answer without
+// the request's Audit-ID is no answer, and a write is sent once.
+func guarded(config *rest.Config) *rest.Config {
+	config = rest.CopyConfig(config)
+	config.WrapTransport = transport.Wrappers(func(next http.RoundTripper) http.RoundTripper { return guard{next} }, config.WrapTransport)
+	return config
+}
+
+type guard struct{ next http.RoundTripper }
+
+// RoundTrip turns a foreign answer into an error. client-go itself calls any
+// 404 NotFound, a gateway's page too, which would read as "gone". It also takes
+// Retry-After from a write's answer: client-go would send the write again, and
+// report the second one's conflict with the first.
+func (g guard) RoundTrip(request *http.Request) (*http.Response, error) {
+	id := NewAuditID()
+	request = request.Clone(request.Context())
+	request.Header.Set(auditHeader, id)
+	answer, err := g.next.RoundTrip(request)
+	if err != nil {
+		return nil, err
+	}
+	if echoed := answer.Header.Values(auditHeader); len(echoed) != 1 || echoed[0] != id {
+		_ = answer.Body.Close()
+		return nil, errForeignAudit
+	}
+	if request.Method != http.MethodGet {
+		answer.Header.Del("Retry-After")
+	}
+	return answer, nil
+}
+
+// WrappedRoundTripper lets client-go reach the transport below.
+func (g guard) WrappedRoundTripper() http.RoundTripper { return g.next }
