@@ -30,7 +30,7 @@ build: ## build the commands into bin/
 
 .PHONY: demo
 demo: build ## kill a preflight in the middle on a real control plane, and clean up by evidence
-	go run ./examples/showcase
+	go run ./demo
 
 .PHONY: test
 test: ## run every test, on a real control plane
