@@ -14,7 +14,9 @@ SHELL := /bin/bash
 REVISION := $(shell git rev-parse HEAD 2>/dev/null || echo unknown)
 MODIFIED := $(shell git diff --quiet HEAD -- 2>/dev/null && echo false || echo true)
 export CGO_ENABLED := 0
-GOBUILD := go build -trimpath -buildvcs=false -ldflags "-s -w -X main.revision=$(REVISION) -X main.modified=$(MODIFIED)"
+# The same flags everywhere, so that nothing is compiled twice.
+export GOFLAGS := -trimpath
+GOBUILD := go build -buildvcs=false -ldflags "-s -w -X main.revision=$(REVISION) -X main.modified=$(MODIFIED)"
 
 GOLANGCI_LINT := go run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 GOVULNCHECK := go run golang.org/x/vuln/cmd/govulncheck@v1.9.0
