@@ -135,14 +135,24 @@ type process struct {
 	done           chan struct{}
 }
 
+func (s *site) command(env []string, args ...string) *exec.Cmd {
+	cmd := exec.Command(s.binary, args...)
+	cmd.Env = append(os.Environ(), env...)
+	return cmd
+}
+
 func (s *site) start(env []string, args ...string) *process {
 	s.t.Helper()
-	p := &process{cmd: exec.Command(s.binary, args...), done: make(chan struct{})}
-	p.cmd.Env = append(os.Environ(), env...)
+	p := &process{cmd: s.command(env, args...), done: make(chan struct{})}
 	p.cmd.Stdout, p.cmd.Stderr = &p.stdout, &p.stderr
-	if err := p.cmd.Start(); err != nil {
-		s.t.Fatal(err)
-	}
+	s.begin(p)
+	return p
+}
+
+// begin starts a process that does not outlive the test.
+func (s *site) begin(p *process) {
+	s.t.Helper()
+	s.must(p.cmd.Start())
 	go func() {
 		defer close(p.done)
 		_ = p.cmd.Wait()
@@ -151,7 +161,6 @@ func (s *site) start(env []string, args ...string) *process {
 		_ = p.cmd.Process.Kill()
 		<-p.done
 	})
-	return p
 }
 
 // wait returns how the command ended. What it printed is searched for the canary.

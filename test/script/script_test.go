@@ -51,6 +51,11 @@ func TestScripts(t *testing.T) {
 			if err != nil {
 				return err
 			}
+			root, err := filepath.Abs("../..")
+			if err != nil {
+				return err
+			}
+			env.Setenv("ROOT", root)
 			env.Setenv("COMMAND", path)
 			env.Values[holder{}] = map[string]*evidence.Dir{}
 			return watchedServer(env)
