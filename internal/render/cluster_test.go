@@ -1,4 +1,4 @@
-package decide_test
+package render_test
 
 import (
 	"context"
@@ -27,7 +27,8 @@ import (
 	"github.com/holdfast-project/holdfast/test/controlplane"
 )
 
-// The decisions rest on what Kubernetes writes: its defaults, labels, events
+// What is rendered meets a real API server here, and with it the decisions that
+// rest on what Kubernetes writes: its defaults, labels, events
 // and conditions. These tests feed them from a real control plane, which has a
 // scheduler and no node.
 func TestOnAControlPlane(t *testing.T) {
@@ -62,7 +63,7 @@ func (c cluster) namespace(t *testing.T, name string) string {
 // slots are the example's.
 func slots(t *testing.T, namespace string) []render.Slot {
 	t.Helper()
-	text, err := os.ReadFile("../../../examples/profile.yaml")
+	text, err := os.ReadFile("../../examples/profile.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,12 +71,12 @@ func slots(t *testing.T, namespace string) []render.Slot {
 	if err != nil {
 		t.Fatal(err)
 	}
-	values, err := os.ReadFile("../../../examples/values.yaml")
+	values, err := os.ReadFile("../../examples/values.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
 	rendered, err := render.Render(t.Context(), render.Inputs{
-		Profile: profile, Chart: "../../../examples/chart", Values: values, Namespace: namespace, Release: "demo",
+		Profile: profile, Chart: "../../examples/chart", Values: values, Namespace: namespace, Release: "demo",
 		Image: "registry.example/holdfast/demo@sha256:1111111111111111111111111111111111111111111111111111111111111111",
 		Nonce: "0a1b2c3d4e5f60718293a4b5c6d7e8f9", Deadline: time.Minute,
 		Capabilities: render.Capabilities{KubeVersion: "v1.37.2", APIVersions: []string{"v1"}},
