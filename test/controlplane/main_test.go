@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -67,6 +68,25 @@ func TestAnswers(t *testing.T) {
 	}
 	if version.GitVersion != controlplane.KubernetesVersion || version.Minor == "" {
 		t.Errorf("server says it is %s (minor %q), want %s", version.GitVersion, version.Minor, controlplane.KubernetesVersion)
+	}
+}
+
+// Asked again, Ensure finds what it built. It reads all sources for that, and because
+// it does so inside a test, `go test` knows that a result depends on them.
+func TestEnsureFindsWhatItBuilt(t *testing.T) {
+	bins, err := controlplane.Ensure(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for dir, names := range map[string][]string{
+		bins.Servers: {"etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kwok"},
+		bins.Helpers: {"keeper", "podrunner"},
+	} {
+		for _, name := range names {
+			if info, err := os.Stat(filepath.Join(dir, name)); err != nil || info.Mode().Perm()&0o100 == 0 {
+				t.Errorf("%s is %v, %v", name, info, err)
+			}
+		}
 	}
 }
 

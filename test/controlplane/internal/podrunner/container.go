@@ -44,6 +44,8 @@ type container struct {
 	restarts int32
 	imageID  string
 	logs     []*logFile // one per start
+
+	mounted map[string]bool // by mount path; only the container's own goroutine uses it
 }
 
 func newContainer(p *pod, spec *corev1.Container, isInit bool) *container {
@@ -51,7 +53,7 @@ func newContainer(p *pod, spec *corev1.Container, isInit bool) *container {
 	if !isInit && len(p.object.Spec.InitContainers) > 0 {
 		reason = "PodInitializing"
 	}
-	return &container{pod: p, spec: spec, isInit: isInit, state: waiting(reason, "")}
+	return &container{pod: p, spec: spec, isInit: isInit, state: waiting(reason, ""), mounted: map[string]bool{}}
 }
 
 func waiting(reason, message string) corev1.ContainerState {
@@ -140,7 +142,7 @@ func (c *container) pull() (nodeconfig.Program, bool) {
 func (c *container) prepare(program nodeconfig.Program) (command, bool) {
 	for {
 		reason := "ContainerCreating" // a kubelet says no more about a missing volume
-		err := c.pod.mount(c.spec)
+		err := c.mount()
 		if err == nil {
 			reason = "CreateContainerConfigError"
 			var built command

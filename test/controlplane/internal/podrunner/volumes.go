@@ -32,10 +32,14 @@ type content struct {
 // payload is what a volume holds, by relative path.
 type payload map[string]content
 
-// mount makes the container's volumes appear below its root.
-func (p *pod) mount(spec *corev1.Container) error {
-	c := &container{pod: p, spec: spec}
-	for _, m := range spec.VolumeMounts {
+// mount makes the container's volumes appear below its root: each once, however often
+// it is tried again for another's sake and however often the container is started.
+func (c *container) mount() error {
+	p := c.pod
+	for _, m := range c.spec.VolumeMounts {
+		if c.mounted[m.MountPath] {
+			continue
+		}
 		at := slices.IndexFunc(p.object.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == m.Name })
 		if at < 0 {
 			return fmt.Errorf("mounting %s: the Pod has no such volume", m.Name)
@@ -43,6 +47,7 @@ func (p *pod) mount(spec *corev1.Container) error {
 		if err := p.mountOne(c.root(m.MountPath), m.SubPath, &p.object.Spec.Volumes[at]); err != nil {
 			return fmt.Errorf("mounting volume %s: %w", m.Name, err)
 		}
+		c.mounted[m.MountPath] = true
 	}
 	return nil
 }
