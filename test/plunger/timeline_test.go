@@ -19,6 +19,8 @@ import (
 type timeline struct {
 	mu   sync.Mutex
 	seen map[string][]moment
+	// more is closed and made anew with every event.
+	more chan struct{}
 }
 
 type moment struct {
@@ -32,7 +34,7 @@ func (b *bench) watch(t *testing.T, namespace string) *timeline {
 	w, err := b.Client.Watch(t.Context(), &helmv2.HelmReleaseList{}, client.InNamespace(namespace))
 	must(t, err)
 	t.Cleanup(w.Stop)
-	line := &timeline{seen: map[string][]moment{}}
+	line := &timeline{seen: map[string][]moment{}, more: make(chan struct{})}
 	go func() {
 		for event := range w.ResultChan() {
 			hr, ok := event.Object.(*helmv2.HelmRelease)
@@ -50,6 +52,26 @@ func (l *timeline) add(name string, m moment) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.seen[name] = append(l.seen[name], m)
+	close(l.more)
+	l.more = make(chan struct{})
+}
+
+// wait returns when a state was seen of a release, also long ago.
+func (l *timeline) wait(name string, what func(moment) bool) error {
+	deadline := time.After(settle)
+	for {
+		l.mu.Lock()
+		seen, more := slices.ContainsFunc(l.seen[name], what), l.more
+		l.mu.Unlock()
+		if seen {
+			return nil
+		}
+		select {
+		case <-more:
+		case <-deadline:
+			return fmt.Errorf("waiting for %s: the state was never seen", name)
+		}
+	}
 }
 
 // of returns what was seen of a release.

@@ -12,6 +12,7 @@ package lab
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -112,12 +113,23 @@ func (l *Lab) Gone(ctx context.Context, key types.NamespacedName, bound time.Dur
 	return nil
 }
 
-// Delete asks for the object's deletion and reports what the API server answered
-// to that very request: whether the fence stood when the delete was accepted.
+// Delete asks for the object's deletion.
 func (l *Lab) Delete(ctx context.Context, key types.NamespacedName) error {
-	hr := &helmv2.HelmRelease{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}
-	if err := l.Client.Delete(ctx, hr); err != nil {
-		return fmt.Errorf("deleting HelmRelease %s: %w", key, err)
+	_, err := l.DeleteSeen(ctx, key)
+	return err
+}
+
+// DeleteSeen is Delete, and returns the object as the API server had it when it
+// accepted that very request: whether a fence stood in time is read off it.
+func (l *Lab) DeleteSeen(ctx context.Context, key types.NamespacedName) (*helmv2.HelmRelease, error) {
+	path := fmt.Sprintf("/apis/%s/namespaces/%s/helmreleases/%s", helmv2.GroupVersion, key.Namespace, key.Name)
+	data, err := l.ControlPlane.Client().Discovery().RESTClient().Delete().AbsPath(path).DoRaw(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("deleting HelmRelease %s: %w", key, err)
 	}
-	return nil
+	hr := &helmv2.HelmRelease{}
+	if err := json.Unmarshal(data, hr); err != nil {
+		return nil, fmt.Errorf("reading the answer to the delete of HelmRelease %s: %w", key, err)
+	}
+	return hr, nil
 }

@@ -1,0 +1,100 @@
+package plunger
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/holdfast-project/holdfast/test/helmcontroller/lab"
+)
+
+// B9.1: deletes at random moments after the error. From the fence on, repair
+// leaves nothing behind; reclaim leaves what is stated, and says so.
+func TestDeletesAtRandomMoments(t *testing.T) {
+	for _, strategy := range []string{repair, reclaim} {
+		for _, tc := range []struct {
+			within  time.Duration
+			deletes int
+		}{{5 * time.Second, 120}, {30 * time.Millisecond, 60}} {
+			t.Run(fmt.Sprintf("%s/%s", strategy, tc.within), func(t *testing.T) {
+				t.Parallel()
+				shared.race(t, strategy, tc.within, shared.of(tc.deletes))
+			})
+		}
+	}
+}
+
+// tally counts how the deletes of a race ended.
+type tally struct {
+	mu                                sync.Mutex
+	unfenced, unfencedOrphans, fenced int
+	orphans                           []types.NamespacedName
+}
+
+func (b *bench) race(t *testing.T, strategy string, within time.Duration, deletes int) {
+	namespace := fmt.Sprintf("race-%s-%d", strategy, within.Milliseconds())
+	keys := b.namespace(t, namespace, deletes)
+	b.start(t, setup{strategy: strategy, namespace: namespace})
+	line := b.watch(t, namespace)
+	moments := rand.New(rand.NewPCG(1, uint64(within)))
+	delays := map[string]time.Duration{}
+	for _, key := range keys {
+		delays[key.Name] = time.Duration(moments.Int64N(int64(within)))
+	}
+	ends := &tally{}
+	must(t, lab.Each(keys, func(key types.NamespacedName) error { return b.raceOne(t, line, key, delays[key.Name], ends) }))
+
+	t.Logf("%s, deleted within %s: %d before the fence (%d orphans) or after it was gone, %d fenced (%d orphans)",
+		strategy, within, ends.unfenced, ends.unfencedOrphans, ends.fenced, len(ends.orphans))
+	for _, key := range ends.orphans {
+		if strategy == repair {
+			t.Errorf("%s carried the fence when its delete was accepted, and was orphaned: %+v, events %v", key, b.remains(t, key), b.events(t, key))
+			continue
+		}
+		b.told(t, key, "Warning UninstallUnproven")
+	}
+}
+
+func (b *bench) raceOne(t *testing.T, line *timeline, key types.NamespacedName, delay time.Duration, ends *tally) error {
+	if err := b.Harm(t.Context(), key, lab.Damage{}); err != nil {
+		return err
+	}
+	if err := b.Change(t.Context(), key, 2); err != nil {
+		return err
+	}
+	if err := line.wait(key.Name, func(m moment) bool { return m.stuck }); err != nil {
+		return err
+	}
+	<-time.After(delay) // the moment is the test's subject, nothing is waited for
+	seen, err := b.DeleteSeen(t.Context(), key)
+	if err != nil {
+		return err
+	}
+	if err := b.Gone(t.Context(), key, settle); err != nil {
+		return fmt.Errorf("%w; events %v", err, strings.Join(b.events(t, key), "; "))
+	}
+	left, err := b.Remains(t.Context(), lab.NewRelease(key))
+	if err != nil {
+		return err
+	}
+	ends.mu.Lock()
+	defer ends.mu.Unlock()
+	switch {
+	case fenced(seen) && left.Orphaned():
+		ends.fenced++
+		ends.orphans = append(ends.orphans, key)
+	case fenced(seen):
+		ends.fenced++
+	case left.Orphaned():
+		ends.unfenced++
+		ends.unfencedOrphans++
+	default:
+		ends.unfenced++
+	}
+	return nil
+}
