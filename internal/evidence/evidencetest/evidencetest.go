@@ -9,6 +9,7 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -159,10 +160,21 @@ func Manifest(p evidence.PlannedSlot) json.RawMessage {
 }
 
 // Build makes an evidence directory at path, which must not exist, with the
-// parameters of this package, and gives up its lock.
+// parameters of this package, and gives up its lock. It allows whatever file
+// system path lies on: a test's temporary directory may be in memory.
 func Build(t testing.TB, disk durable.FS, path string, attempts ...Attempt) {
 	t.Helper()
 	setup := journal.Setup{Parameters: Parameters(), Executable: journal.Bytes([]byte(Executable))}
+	parent, err := disk.Open(filepath.Dir(path))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if setup.AllowFileSystem, err = parent.FileSystem(); err != nil {
+		t.Fatal(err)
+	}
+	if err := parent.Close(); err != nil {
+		t.Fatal(err)
+	}
 	BuildWith(t, disk, path, setup, attempts...)
 }
 
