@@ -66,48 +66,30 @@ func modeOf(mode uint32) fs.FileMode {
 // fileSystemName translates the magic numbers of statfs(2). A type that is not
 // listed is named by its number, and is neither refused nor warned about.
 func fileSystemName(magic uint32) string {
-	switch magic {
-	case unix.EXT4_SUPER_MAGIC:
-		return "ext4"
-	case unix.XFS_SUPER_MAGIC:
-		return "xfs"
-	case unix.BTRFS_SUPER_MAGIC:
-		return "btrfs"
-	case unix.F2FS_SUPER_MAGIC:
-		return "f2fs"
-	case 0x2fc12fc1:
-		return "zfs"
-	case unix.OVERLAYFS_SUPER_MAGIC:
-		return "overlay"
+	known := map[uint32]string{
+		unix.EXT4_SUPER_MAGIC:      "ext4",
+		unix.XFS_SUPER_MAGIC:       "xfs",
+		unix.BTRFS_SUPER_MAGIC:     "btrfs",
+		unix.F2FS_SUPER_MAGIC:      "f2fs",
+		0x2fc12fc1:                 "zfs",
+		unix.OVERLAYFS_SUPER_MAGIC: "overlay",
+		unix.NFS_SUPER_MAGIC:       "nfs",
+		unix.SMB_SUPER_MAGIC:       "smb",
+		unix.CIFS_SUPER_MAGIC:      "smb",
+		unix.SMB2_SUPER_MAGIC:      "smb",
+		unix.FUSE_SUPER_MAGIC:      "fuse",
+		unix.V9FS_MAGIC:            "9p",
+		unix.TMPFS_MAGIC:           "tmpfs",
+		unix.RAMFS_MAGIC:           "ramfs",
+		unix.AFS_SUPER_MAGIC:       "afs",
+		unix.AFS_FS_MAGIC:          "afs",
+		unix.CEPH_SUPER_MAGIC:      "ceph",
+		0x0bd00bd0:                 "lustre",
+		unix.CODA_SUPER_MAGIC:      "coda",
+		unix.NCP_SUPER_MAGIC:       "ncp",
 	}
-	return refusedName(magic)
-}
-
-// refusedName names the types that Acceptable refuses.
-func refusedName(magic uint32) string {
-	switch magic {
-	case unix.NFS_SUPER_MAGIC:
-		return "nfs"
-	case unix.SMB_SUPER_MAGIC, unix.CIFS_SUPER_MAGIC, unix.SMB2_SUPER_MAGIC:
-		return "smb"
-	case unix.FUSE_SUPER_MAGIC:
-		return "fuse"
-	case unix.V9FS_MAGIC:
-		return "9p"
-	case unix.TMPFS_MAGIC:
-		return "tmpfs"
-	case unix.RAMFS_MAGIC:
-		return "ramfs"
-	case unix.AFS_SUPER_MAGIC, unix.AFS_FS_MAGIC:
-		return "afs"
-	case unix.CEPH_SUPER_MAGIC:
-		return "ceph"
-	case 0x0bd00bd0:
-		return "lustre"
-	case unix.CODA_SUPER_MAGIC:
-		return "coda"
-	case unix.NCP_SUPER_MAGIC:
-		return "ncp"
+	if name, ok := known[magic]; ok {
+		return name
 	}
 	return fmt.Sprintf("0x%08x", magic)
 }

@@ -8,6 +8,7 @@ import (
 	"path"
 	"regexp"
 	"slices"
+	"strings"
 
 	"github.com/holdfast-project/holdfast/internal/durable"
 	"github.com/holdfast-project/holdfast/internal/identity"
@@ -205,36 +206,44 @@ func checkManifest(s PlannedSlot) error {
 // checkSlotSet compares the plan's slots, in the order in which they are
 // created, with what its kind and profile must hold.
 func checkSlotSet(plan Plan, profile string) error {
-	if plan.Kind == MigrationResume {
-		if len(plan.Slots) != 1 || plan.Slots[0].Slot != identity.SlotMigration || plan.Slots[0].Kind != "Job" {
-			return fmt.Errorf("is not complete: a %s plan holds exactly the migration Job", plan.Kind)
+	switch {
+	case plan.Kind == MigrationResume:
+		return checkSlots(plan.Slots, []identity.Slot{identity.SlotMigration})
+	case profile == BuiltInProfile:
+		want := []identity.Slot{
+			identity.SlotSecret, identity.SlotNetworkPolicy,
+			identity.SlotMigration, identity.SlotAPI, identity.SlotWorker,
 		}
-		return nil
+		if len(plan.Slots) < len(want) {
+			want = slices.Delete(want, 1, 2) // the NetworkPolicy is optional
+		}
+		return checkSlots(plan.Slots, want)
 	}
-	if profile != BuiltInProfile {
-		for _, s := range plan.Slots {
-			if s.Kind == "Job" {
-				return nil
-			}
-		}
+	if !slices.ContainsFunc(plan.Slots, func(s PlannedSlot) bool { return s.Object().Consumer() }) {
 		return errors.New("is not complete: it holds no Job")
 	}
-	want := []identity.Slot{
-		identity.SlotSecret, identity.SlotNetworkPolicy,
-		identity.SlotMigration, identity.SlotAPI, identity.SlotWorker,
+	return nil
+}
+
+// checkSlots compares the planned slots with exactly those wanted.
+func checkSlots(planned []PlannedSlot, want []identity.Slot) error {
+	if len(planned) != len(want) {
+		return fmt.Errorf("is not complete: it holds %d slots, not %s", len(planned), list(want))
 	}
-	if len(plan.Slots) < len(want) {
-		want = slices.Delete(want, 1, 2) // the NetworkPolicy is optional
-	}
-	if len(plan.Slots) != len(want) {
-		return fmt.Errorf("is not complete: it holds %d slots, not secret, optionally network-policy, migration, api and worker", len(plan.Slots))
-	}
-	for i, s := range plan.Slots {
+	for i, s := range planned {
 		if s.Slot != want[i] || s.Kind != kindOfSlot(want[i]) {
 			return fmt.Errorf("is not complete: it holds the %s %s where the %s %s belongs", s.Kind, s.Slot, kindOfSlot(want[i]), want[i])
 		}
 	}
 	return nil
+}
+
+func list(slots []identity.Slot) string {
+	names := make([]string, len(slots))
+	for i, s := range slots {
+		names[i] = string(s)
+	}
+	return strings.Join(names, ", ")
 }
 
 // kindOfSlot is the kind of each slot of the built-in profile.

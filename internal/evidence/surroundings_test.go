@@ -215,9 +215,9 @@ func TestA5_4_MigrationResume(t *testing.T) {
 		t.Errorf("read %+v", last)
 	}
 	_, err = loadAs(build(func(p *evidence.Plan) { p.Slots = et.Plan(2).Slots[3:4] }), root, expectation())
-	mustRefuse(t, err, "migration-preflight-resume.ABCDEFGH/preflight-plan.json", "exactly the migration Job")
+	mustRefuse(t, err, "migration-preflight-resume.ABCDEFGH/preflight-plan.json", "where the Job migration belongs")
 	_, err = loadAs(build(func(p *evidence.Plan) { p.Slots = et.Plan(2).Slots }), root, expectation())
-	mustRefuse(t, err, "migration-preflight-resume.ABCDEFGH/preflight-plan.json", "exactly the migration Job")
+	mustRefuse(t, err, "migration-preflight-resume.ABCDEFGH/preflight-plan.json", "it holds 5 slots, not migration")
 	_, err = loadAs(build(func(p *evidence.Plan) { p.Nonce = et.Plan(0).Nonce }), root, expectation())
 	mustRefuse(t, err, "migration-preflight-resume.ABCDEFGH/preflight-plan.json", "the same nonce as")
 }

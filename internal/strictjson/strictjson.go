@@ -157,42 +157,51 @@ func checkShape(data []byte) error {
 
 // step applies one token to the open levels and returns those that remain.
 func step(open []level, token json.Token) ([]level, error) {
-	top := len(open) - 1
-	if top >= 0 && open[top].wantKey {
+	if top := len(open) - 1; top >= 0 && open[top].wantKey {
 		if key, ok := token.(string); ok {
-			if open[top].keys[key] {
-				return nil, fmt.Errorf("has the key %q twice in one object", key)
-			}
-			open[top].keys[key] = true
-			open[top].wantKey = false
-			return open, nil
+			return open, open[top].take(key)
 		}
 	}
 	switch token {
 	case json.Delim('{'), json.Delim('['):
-		if len(open) == MaxDepth {
-			return nil, fmt.Errorf("is nested deeper than %d levels", MaxDepth)
-		}
-		if len(open) == 0 && token != json.Delim('{') {
-			return nil, errors.New("is not one JSON object")
-		}
-		next := level{}
-		if token == json.Delim('{') {
-			next = level{keys: map[string]bool{}, wantKey: true}
-		}
-		return append(open, next), nil
+		return enter(open, token == json.Delim('{'))
 	case json.Delim('}'), json.Delim(']'):
-		open = open[:top]
+		open = open[:len(open)-1]
 	default:
 		if len(open) == 0 {
-			return nil, errors.New("is not one JSON object")
+			return nil, errNotObject()
 		}
 	}
-	if top = len(open) - 1; top >= 0 {
+	if top := len(open) - 1; top >= 0 {
 		open[top].wantKey = open[top].keys != nil
 	}
 	return open, nil
 }
+
+// take accepts the next key of an object.
+func (l *level) take(key string) error {
+	if l.keys[key] {
+		return fmt.Errorf("has the key %q twice in one object", key)
+	}
+	l.keys[key] = true
+	l.wantKey = false
+	return nil
+}
+
+// enter opens an object or a list.
+func enter(open []level, object bool) ([]level, error) {
+	switch {
+	case len(open) == MaxDepth:
+		return nil, fmt.Errorf("is nested deeper than %d levels", MaxDepth)
+	case object:
+		return append(open, level{keys: map[string]bool{}, wantKey: true}), nil
+	case len(open) == 0:
+		return nil, errNotObject()
+	}
+	return append(open, level{}), nil
+}
+
+func errNotObject() error { return errors.New("is not one JSON object") }
 
 // noEOF names the end of a cut-off file as such.
 func noEOF(err error) error {
