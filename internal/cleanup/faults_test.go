@@ -98,6 +98,30 @@ func TestA6_10SignalAfterTheResult(t *testing.T) {
 	})
 }
 
+// A6.10: and one that comes before it, when everything was concluded, still
+// means that no result is written.
+func TestA6_10SignalBeforeTheResult(t *testing.T) {
+	bubble(t, "", func(t *testing.T) {
+		b := newBench(t, Acknowledged, Uncertain)
+		ctx, cancel := context.WithCancel(context.Background())
+		record := &failing{Record: &reporting{Record: b.record(), cancel: cancel}, failAt: 1000}
+		if _, err := Run(ctx, b.config(record)); !errors.Is(err, context.Canceled) || record.result {
+			t.Errorf("got %v, a result %v", err, record.result)
+		}
+	})
+}
+
+// reporting is interrupted while the conclusion's reasons are written down.
+type reporting struct {
+	Record
+	cancel func()
+}
+
+func (r *reporting) Report(line string) error {
+	r.cancel()
+	return r.Record.Report(line)
+}
+
 type late struct {
 	Record
 	cancel func()
