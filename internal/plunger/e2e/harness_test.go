@@ -113,7 +113,7 @@ func (b *bench) configuration(t *testing.T, namespace string, strategy decide.St
 		Rest: rest.CopyConfig(b.config[strategy]),
 		Options: decide.Options{Strategy: strategy, FenceUntil: decide.UntilRemembered,
 			UnprovenUninstall: decide.ReleaseUnproven},
-		Timing: plunger.DefaultTiming(), Identity: "test-" + namespace, Namespace: namespace, Concurrent: 8,
+		Timing: plunger.Timing{Grace: plunger.MinGrace, Renew: 30 * time.Second, Retry: 2 * time.Second}, Identity: "test-" + namespace, Namespace: namespace, Concurrent: 8,
 		MetricsAddress: "0", HealthAddress: "0", Registry: prometheus.NewRegistry(), Log: logr.Discard(),
 	}
 	if os.Getenv("PLUNGER_LOG") != "" {
@@ -252,3 +252,6 @@ func (b *bench) abandon(t *testing.T, namespace string, strategy decide.Strategy
 		}
 	}()
 }
+
+// dashed makes a name of a step's words.
+func dashed(s string) string { return strings.ToLower(strings.ReplaceAll(s, " ", "-")) }

@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"context"
-	"errors"
 	"net/http"
 	"strings"
 	"sync/atomic"
@@ -15,9 +14,18 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/client-go/rest"
+
+	"github.com/holdfast-project/holdfast/internal/kube"
 	"github.com/holdfast-project/holdfast/internal/plunger"
 	"github.com/holdfast-project/holdfast/internal/plunger/contract"
 	"github.com/holdfast-project/holdfast/internal/plunger/decide"
+	"github.com/holdfast-project/holdfast/internal/plunger/drain"
+	"github.com/holdfast-project/holdfast/internal/plunger/fence"
+	"github.com/holdfast-project/holdfast/internal/plunger/gather"
+	"github.com/holdfast-project/holdfast/internal/plunger/observe"
+	"github.com/holdfast-project/holdfast/internal/plunger/walk"
 	"github.com/holdfast-project/holdfast/test/helmcontroller"
 	"github.com/holdfast-project/holdfast/test/helmcontroller/lab"
 )
@@ -112,64 +120,108 @@ func TestSigtermAtEachStepHandsOver(t *testing.T) {
 	}
 }
 
+// drainer is a drain without any manager before it, under the shipped
+// permissions: all that happens is the drain's doing.
+func (b *bench) drainer(t *testing.T, namespace string, strategy decide.Strategy) drain.Drain {
+	t.Helper()
+	objects, err := kube.NewObjects(b.config[strategy], contract.FieldManager)
+	must(t, err)
+	metrics, err := observe.NewMetrics(prometheus.NewRegistry(), time.Now)
+	must(t, err)
+	return drain.Drain{Namespace: namespace, Walker: &walk.Walker{
+		Reader: gather.NewReader(objects), Writer: fence.NewWriter(objects), Teller: observe.NewTeller(objects, "drain", metrics),
+		Metrics: metrics, Ledger: &walk.Ledger{}, Now: time.Now,
+		Options: decide.Options{Strategy: strategy, FenceUntil: decide.UntilRemembered, UnprovenUninstall: decide.ReleaseUnproven}}}
+}
+
 // B6.2: what the drain does to each kind of release.
 func TestDrain(t *testing.T) {
 	b := shared
-	keys := b.namespace(t, "drain", 5)
-	fence := func(key types.NamespacedName) {
-		must(t, b.Edit(t.Context(), key, func(hr *helmv2.HelmRelease) { hr.Finalizers = append(hr.Finalizers, contract.Fence) }))
-	}
-	quiet, fencedOnly, foreign, foreignDeleted, deleting := keys[0], keys[1], keys[2], keys[3], keys[4]
-	dry := b.start(t, "drain", decide.Repair, func(c *plunger.Config) { c.DryRun = true })
-	must(t, dry.stop())
-
+	keys := b.namespace(t, "drain", 6)
+	quiet, fencedOnly, foreign, foreignDeleted, deleting, ours := keys[0], keys[1], keys[2], keys[3], keys[4], keys[5]
 	stop := b.gate.Hold(helmcontroller.PointSawDelete, deleting)
+	t.Cleanup(stop.Release)
 	for _, key := range []types.NamespacedName{fencedOnly, foreign, foreignDeleted, deleting} {
-		fence(key)
+		must(t, b.Edit(t.Context(), key, func(hr *helmv2.HelmRelease) { hr.Finalizers = append(hr.Finalizers, contract.Fence) }))
 	}
 	for _, key := range []types.NamespacedName{foreign, foreignDeleted} {
 		must(t, b.Edit(t.Context(), key, func(hr *helmv2.HelmRelease) { hr.Spec.Suspend = true }))
 	}
+	d := b.drainer(t, "drain", decide.Reclaim)
+	held, err := d.Walker.Reader.Release(t.Context(), ours.Namespace, ours.Name)
+	must(t, err)
+	_, err = d.Walker.Writer.Acquire(t.Context(), *held)
+	must(t, err)
 	must(t, b.Delete(t.Context(), foreignDeleted))
 	must(t, b.Delete(t.Context(), deleting))
 	<-stop.Arrived()
 	kept := b.release(t, deleting)
 
-	// A flux-plunger that reconciles nothing: all that happens, the drain does.
-	run := b.start(t, "drain", decide.Repair, func(c *plunger.Config) {
-		c.Timing = plunger.Timing{Grace: plunger.MinGrace, Renew: 3 * time.Second, Retry: time.Second}
-		c.Rest.Wrap(func(next http.RoundTripper) http.RoundTripper { return blindWatch{next} })
-	})
-	stopping := make(chan error)
-	go func() { time.Sleep(2 * time.Second); stopping <- run.stop() }()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	ended := make(chan drain.Outcome, 1)
+	go func() { ended <- d.Run(ctx) }()
 	b.until(t, fencedOnly, func(hr *helmv2.HelmRelease) bool { return !fenced(hr) })
-	hr := b.until(t, foreign, func(hr *helmv2.HelmRelease) bool { return !fenced(hr) })
-	if !hr.Spec.Suspend {
+	b.until(t, ours, func(hr *helmv2.HelmRelease) bool { return !fenced(hr) && !hr.Spec.Suspend })
+	b.told(t, ours, decide.DrainAborted)
+	if hr := b.until(t, foreign, func(hr *helmv2.HelmRelease) bool { return !fenced(hr) }); !hr.Spec.Suspend {
 		t.Error("B6.2 another manager's suspension was lifted")
 	}
 	must(t, b.Gone(t.Context(), foreignDeleted, 30*time.Second))
+	b.told(t, foreignDeleted, decide.DeletedWhileSuspended)
 	if hr := b.release(t, deleting); !fenced(hr) {
 		t.Error("B6.2 the fence of a release that helm-controller has not handled is gone")
 	}
 	stop.Release()
 	b.uninstalled(t, kept)
-	if err := <-stopping; err != nil {
-		t.Errorf("B6.1 the stop: %v", err)
+	if outcome := <-ended; outcome.Word() != "clean" {
+		t.Errorf("B6.2 ended %s: %v, kept %v", outcome.Word(), outcome.Err, outcome.Kept)
 	}
 	if hr := b.release(t, quiet); fenced(hr) || hr.Spec.Suspend {
 		t.Error("B6.2 a quiet release was touched")
 	}
 }
 
-// blindWatch keeps a manager from seeing any release, so that only the drain
-// acts.
-type blindWatch struct{ next http.RoundTripper }
-
-func (w blindWatch) RoundTrip(req *http.Request) (*http.Response, error) {
-	if req.URL.Query().Get("watch") != "" {
-		return nil, errors.New("this test shows no changes")
+// B6.2: a listing that fails is tried again, until the deadline.
+func TestDrainRetriesItsListing(t *testing.T) {
+	b := shared
+	key := b.namespace(t, "drain-listing", 1)[0]
+	must(t, b.Edit(t.Context(), key, func(hr *helmv2.HelmRelease) { hr.Finalizers = append(hr.Finalizers, contract.Fence) }))
+	failing := &failingLists{left: 2}
+	config := rest.CopyConfig(b.config[decide.Repair])
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper { failing.next = next; return failing })
+	whole := b.config[decide.Repair]
+	b.config[decide.Repair] = config
+	d := b.drainer(t, key.Namespace, decide.Repair)
+	b.config[decide.Repair] = whole
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if outcome := d.Run(ctx); outcome.Word() != "clean" {
+		t.Errorf("ended %s: %v", outcome.Word(), outcome.Err)
 	}
-	return w.next.RoundTrip(req)
+	if fenced(b.release(t, key)) {
+		t.Error("still fenced")
+	}
+	failing.left = 1 << 20
+	ctx, cancel = context.WithTimeout(t.Context(), 2*time.Second)
+	defer cancel()
+	if outcome := d.Run(ctx); outcome.Word() != "incomplete" {
+		t.Errorf("ended %s without ever listing", outcome.Word())
+	}
+}
+
+// failingLists fails the first lists of HelmReleases.
+type failingLists struct {
+	next http.RoundTripper
+	left int
+}
+
+func (f *failingLists) RoundTrip(req *http.Request) (*http.Response, error) {
+	if strings.HasSuffix(req.URL.Path, "/helmreleases") && f.left > 0 {
+		f.left--
+		return nil, errDead
+	}
+	return f.next.RoundTrip(req)
 }
 
 // B6.2, B6.3: a release that helm-controller does not handle in time keeps its

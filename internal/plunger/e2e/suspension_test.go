@@ -1,0 +1,180 @@
+package e2e
+
+import (
+	"testing"
+	"time"
+
+	helmv2 "github.com/fluxcd/helm-controller/api/v2"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/holdfast-project/holdfast/internal/plunger/contract"
+	"github.com/holdfast-project/holdfast/internal/plunger/decide"
+	"github.com/holdfast-project/holdfast/test/helmcontroller/lab"
+)
+
+func suspend(hr *helmv2.HelmRelease) { hr.Spec.Suspend = true }
+func resume(hr *helmv2.HelmRelease)  { hr.Spec.Suspend = false }
+
+// at runs a flux-plunger that is interrupted once, right before or after a step,
+// by what do does, and waits until that was done.
+func (b *bench) at(t *testing.T, namespace string, strategy decide.Strategy, where position, do func(types.NamespacedName)) types.NamespacedName {
+	t.Helper()
+	key := b.namespace(t, namespace, 1)[0]
+	requests, done := &tap{}, make(chan struct{})
+	hook := func(before bool) func(request) {
+		return func(r request) {
+			if (position{before, r.Step}) != where {
+				return
+			}
+			select {
+			case <-done:
+			default:
+				do(key)
+				close(done)
+			}
+		}
+	}
+	requests.before, requests.after = hook(true), hook(false)
+	b.start(t, namespace, strategy, requests.wrap)
+	must(t, b.Harm(t.Context(), key, lab.Damage{}))
+	must(t, b.Change(t.Context(), key, 2))
+	select {
+	case <-done:
+	case <-time.After(30 * time.Second):
+		t.Fatalf("never came %s; events %v", where, b.events(t, key))
+	}
+	return key
+}
+
+func named(prefix string, p position) string {
+	side := "after"
+	if p.before {
+		side = "before"
+	}
+	return prefix + "-" + side + "-" + dashed(string(p.step))
+}
+
+// B2.2, B9.2, B10.6: an operator who suspends is never undone: under repair at
+// any moment, under reclaim at any moment but inside the hold, where the same
+// value leaves no trace on the API server (stated).
+func TestASuspensionOfSomebodyElseStands(t *testing.T) {
+	b := shared
+	places := map[decide.Strategy][]position{
+		decide.Repair:  positions(setFence, rewrite, requestLook),
+		decide.Reclaim: {{true, setFence}, {false, setFence}, {true, acquire}, {false, lift}},
+	}
+	for strategy, list := range places {
+		for _, where := range list {
+			t.Run(string(strategy)+" "+where.String(), func(t *testing.T) {
+				t.Parallel()
+				key := b.at(t, named("operator-"+string(strategy), where), strategy, where, func(key types.NamespacedName) {
+					if err := b.Edit(t.Context(), key, suspend); err != nil {
+						t.Error(err)
+					}
+				})
+				written := b.release(t, key)
+				// What flux-plunger does about it, it does at the next look; every look
+				// ends with the suspension standing.
+				must(t, b.Edit(t.Context(), key, func(hr *helmv2.HelmRelease) { hr.Labels = map[string]string{"look": "again"} }))
+				hr := b.until(t, key, func(hr *helmv2.HelmRelease) bool { return hr.ResourceVersion != written.ResourceVersion })
+				if !hr.Spec.Suspend {
+					t.Error("B9.2 the operator's suspension was lifted")
+				}
+				must(t, b.Edit(t.Context(), key, resume))
+				b.until(t, key, recovered)
+			})
+		}
+	}
+}
+
+// B9.2: the stated exception, so that it is known when it changes: inside the
+// hold the operator's true is our true, and goes with ours.
+func TestTheNoOpSuspensionInsideAHoldIsLost(t *testing.T) {
+	b := shared
+	key := b.at(t, "operator-no-op", decide.Reclaim, position{false, noteUID}, func(key types.NamespacedName) {
+		if err := b.Edit(t.Context(), key, func(hr *helmv2.HelmRelease) { hr.Spec.Suspend = true }); err != nil {
+			t.Error(err)
+		}
+	})
+	b.until(t, key, recovered)
+}
+
+// B3.3: one who resumes during a hold is not fought in that generation.
+func TestAResumeDuringAHoldIsNotFought(t *testing.T) {
+	b := shared
+	for _, where := range []position{{false, acquire}, {false, noteUID}} {
+		t.Run(where.String(), func(t *testing.T) {
+			t.Parallel()
+			key := b.at(t, named("resume", where), decide.Reclaim, where, func(key types.NamespacedName) {
+				if err := b.Edit(t.Context(), key, resume); err != nil {
+					t.Error(err)
+				}
+			})
+			resumed := b.release(t, key)
+			stuck := b.until(t, key, func(hr *helmv2.HelmRelease) bool {
+				return lab.Stuck(hr) && hr.Status.Conditions[0].ObservedGeneration >= resumed.Generation
+			})
+			if stuck.Spec.Suspend {
+				t.Error("B3.3 suspended again against the resume")
+			}
+			stored, err := b.Revisions(t.Context(), stuck)
+			must(t, err)
+			if len(stored) != 1 {
+				t.Errorf("B3.3 %d revisions stored: the recovery went on", len(stored))
+			}
+			// Other values are another generation: the recovery begins again.
+			must(t, b.Change(t.Context(), key, 3))
+			b.until(t, key, recovered)
+		})
+	}
+}
+
+// B2.3: a delete under somebody else's suspension is theirs: not held, and told.
+func TestADeleteUnderAnotherSuspensionIsNotHeld(t *testing.T) {
+	b := shared
+	for name, processed := range map[string]bool{"plain": false, "processed": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			key := b.at(t, "foreign-delete-"+name, decide.Repair, position{false, setFence}, func(key types.NamespacedName) {
+				err := b.Edit(t.Context(), key, func(hr *helmv2.HelmRelease) {
+					suspend(hr)
+					if processed {
+						hr.Annotations = map[string]string{contract.ProcessedVersion: "1"}
+					}
+				})
+				if err != nil {
+					t.Error(err)
+				}
+				if err := b.Delete(t.Context(), key); err != nil {
+					t.Error(err)
+				}
+			})
+			left := b.left(t, lab.NewRelease(key))
+			if left.Clean() {
+				t.Error("B2.3 uninstalled although its owner had suspended it")
+			}
+			reason := decide.DeletedWhileSuspended
+			if processed {
+				reason = decide.UninstallSkipped
+			}
+			b.told(t, key, reason)
+		})
+	}
+}
+
+// B2.2, B2.4: what an earlier flux-plunger left, its suspension by
+// flux-client-side-apply and its annotation, is left alone and said.
+func TestAnEarlierFluxPlungersLeftoverIsLeftAlone(t *testing.T) {
+	b := shared
+	key := b.namespace(t, "leftover", 1)[0]
+	must(t, b.Edit(t.Context(), key, func(hr *helmv2.HelmRelease) {
+		suspend(hr)
+		hr.Annotations = map[string]string{contract.ProcessedVersion: "2"}
+	}))
+	before := b.release(t, key)
+	b.start(t, key.Namespace, decide.Reclaim)
+	b.told(t, key, decide.SuspensionNotOwned)
+	if after := b.release(t, key); !after.Spec.Suspend || after.Generation != before.Generation || fenced(after) {
+		t.Errorf("touched: suspended %t, generation %d after %d, fenced %t", after.Spec.Suspend, after.Generation, before.Generation, fenced(after))
+	}
+}
