@@ -1,6 +1,7 @@
 package preflight
 
 import (
+	"context"
 	"io"
 	"time"
 
@@ -43,7 +44,9 @@ type Config struct {
 	Timeout time.Duration
 
 	Cluster Cluster
-	Report  Reporter
+	// Index returns the digests that an image index lists, from its registry.
+	Index  func(ctx context.Context, name, digest string) ([]string, error)
+	Report Reporter
 	// Redact knows the kubeconfig's credentials; the run adds every Secret
 	// value that the chart renders. No request is under way when it does.
 	Redact *redact.Redactor

@@ -71,9 +71,11 @@ type model struct {
 	onRequest func(n int)
 	// podFails makes every Pod fail.
 	podFails bool
+	// ran is the digest that nodes report.
+	ran string
 }
 
-func newModel(disk *durabletest.FS) *model { return &model{disk: disk, creates: map[int]answer{}} }
+func newModel(disk *durabletest.FS) *model { return &model{disk: disk, creates: map[int]answer{}, ran: digest} }
 
 // begin counts one request; the caller unlocks.
 func (m *model) begin() func() {
@@ -236,7 +238,7 @@ func (m *model) PodsOf(_ context.Context, job identity.Object) (pods []corev1.Po
 			Name: s.object.Name, Namespace: s.object.Namespace, UID: types.UID(s.object.UID),
 			OwnerReferences: []metav1.OwnerReference{{Kind: "Job", Name: job.Name, UID: types.UID(job.UID)}},
 		}}
-		pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: container, ImageID: "registry.example/demo@" + digest}}
+		pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: container, ImageID: "registry.example/demo@" + m.ran}}
 		pods = append(pods, pod)
 	}
 	return pods, nil
@@ -322,7 +324,7 @@ func config(t *testing.T, m *model, profile []byte) Config {
 		Context: "prod", Namespace: "shop", Release: "shop",
 		Chart: "../../examples/chart", Values: []byte(values), ValuesName: "values.yaml", Profile: profile,
 		Image: "registry.example/demo@" + digest, Timeout: time.Minute,
-		Cluster: m, Report: &silent{}, Redact: &redact.Redactor{}, GiveUp: make(chan struct{}),
+		Cluster: m, Index: noIndex, Report: &silent{}, Redact: &redact.Redactor{}, GiveUp: make(chan struct{}),
 	}
 }
 
@@ -333,3 +335,5 @@ func expectation(c Config) evidence.Expectation {
 		Context: c.Context, Namespace: c.Namespace, Release: c.Release, Helper: c.Helper,
 	}
 }
+
+func noIndex(context.Context, string, string) ([]string, error) { return nil, nil }

@@ -38,6 +38,17 @@ type Outcome struct {
 	Inventory  *evidence.Inventory
 	Result     evidence.Result
 	ResultPath string
+	// Passed tells of each Job that succeeded, in the order of creation.
+	Passed []PassedJob
+}
+
+// PassedJob is a Job that succeeded with the candidate's image.
+type PassedJob struct {
+	Slot identity.Slot
+	// Took is the time from its release to the look that found it complete.
+	Took time.Duration
+	// ImageID is what its node says it ran.
+	ImageID string
 }
 
 // run is one run from its judged inputs to its end.
@@ -161,7 +172,13 @@ func (r *run) profile() (*render.Profile, error) {
 func (r *run) carryOut(ctx context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, r.Timeout, errTimeout)
 	defer cancel()
-	return r.attempt.carryOut(ctx, r.rendered.Slots)
+	err := r.attempt.carryOut(ctx, r.rendered.Slots)
+	for _, j := range r.attempt.jobs {
+		if j.done {
+			r.outcome.Passed = append(r.outcome.Passed, PassedJob{Slot: j.slot.Name, Took: j.took, ImageID: j.imageID})
+		}
+	}
+	return err
 }
 
 // end finishes as A4.1 says for this end: through cleanup where every create is

@@ -22,6 +22,9 @@ type attempt struct {
 	nonce   string
 	image   render.Image
 	jobs    []*job
+	// listed are the manifests of the candidate's index, once indexRead.
+	listed    []string
+	indexRead bool
 }
 
 // carryOut creates the slots in the plan's order and waits for their Jobs. It

@@ -43,9 +43,11 @@ type job struct {
 	container string
 	released  time.Time
 	// pods are those of the last list that held any.
-	pods  []corev1.Pod
-	looks int
-	done  bool
+	pods    []corev1.Pod
+	looks   int
+	done    bool
+	imageID string
+	took    time.Duration
 }
 
 // awaitSlots waits for the Jobs of these slots, which were created before.
@@ -170,39 +172,75 @@ func (a *attempt) judge(ctx context.Context, j *job, progress decide.Progress) e
 		return nil
 	}
 	if progress.Phase != decide.Succeeded {
-		a.Report.Slot(string(j.slot.Name), "failed", detail, Bad)
-		if err := a.keepLog(ctx, j, true); err != nil {
-			return err
-		}
-		return &Failed{Slot: j.slot.Name, Reason: detail}
+		return a.fail(ctx, j, detail)
 	}
-	proven, err := a.proveImage(j)
+	proven, err := a.proveImage(ctx, j)
 	if err != nil || !proven {
 		return err
 	}
-	j.done = true
+	j.done, j.took = true, time.Since(j.released).Round(time.Second)
 	a.Report.Slot(string(j.slot.Name), "succeeded", "", Good)
 	return a.keepLog(ctx, j, false)
 }
 
-// proveImage demands that what ran is the candidate (A4.6). A node may say so a
-// moment after the Job is complete; it is given proofLooks looks for that.
-func (a *attempt) proveImage(j *job) (bool, error) {
+// fail shows and keeps what a failed Job printed, before it is removed.
+func (a *attempt) fail(ctx context.Context, j *job, reason string) error {
+	a.Report.Slot(string(j.slot.Name), "failed", reason, Bad)
+	if err := a.keepLog(ctx, j, true); err != nil {
+		return err
+	}
+	return &Failed{Slot: j.slot.Name, Reason: reason}
+}
+
+// proveImage demands that what ran is the candidate or a manifest that its image
+// index lists (A4.6). A node may say so a moment after the Job is complete; it is
+// given proofLooks looks for that.
+func (a *attempt) proveImage(ctx context.Context, j *job) (bool, error) {
 	j.looks++
-	verdict, imageID := decide.ImageUnknown, ""
-	if len(j.pods) > 0 {
-		verdict, imageID = decide.JudgeImage(j.pods[len(j.pods)-1], j.container, a.image.Digest, nil)
+	verdict, imageID := a.judgeImage(j)
+	if verdict == decide.ImageOther && !a.indexRead {
+		if err := a.readIndex(ctx); err != nil {
+			if end := stopped(ctx, a.Timeout); end != nil {
+				return false, end
+			}
+			return false, a.fail(ctx, j, fmt.Sprintf("it ran the image %s, and whether the candidate's index lists that is not known: %s", imageID, a.Redact.String(err.Error())))
+		}
+		verdict, imageID = a.judgeImage(j)
 	}
 	switch {
 	case verdict == decide.ImageProven:
+		j.imageID = imageID
 		return true, nil
 	case verdict == decide.ImageOther:
-		return false, &Failed{Slot: j.slot.Name, Reason: fmt.Sprintf("it ran the image %s and not the candidate %s", imageID, a.image)}
+		return false, a.fail(ctx, j, fmt.Sprintf("it ran the image %s and not the candidate %s", imageID, a.image))
 	case j.looks >= proofLooks:
-		return false, &Failed{Slot: j.slot.Name, Reason: "no Pod of it says which image it ran"}
+		return false, a.fail(ctx, j, "no Pod of it says which image it ran")
 	}
 	a.Report.Slot(string(j.slot.Name), "succeeded", "waiting for the image's identity", Busy)
 	return false, nil
+}
+
+func (a *attempt) judgeImage(j *job) (decide.ImageVerdict, string) {
+	if len(j.pods) == 0 {
+		return decide.ImageUnknown, ""
+	}
+	return decide.JudgeImage(j.pods[len(j.pods)-1], j.container, a.image.Digest, a.listed)
+}
+
+// indexTimeout bounds the one question to the registry.
+const indexTimeout = 30 * time.Second
+
+// readIndex asks the registry what the candidate lists. It is asked only when a
+// node reports another digest, as it does for an index of several platforms.
+func (a *attempt) readIndex(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, indexTimeout)
+	defer cancel()
+	listed, err := a.Index(ctx, a.image.Name, a.image.Digest)
+	if err != nil {
+		return err
+	}
+	a.listed, a.indexRead = listed, true
+	return nil
 }
 
 // podIdentity names a Pod for its receipt.

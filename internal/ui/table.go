@@ -6,17 +6,13 @@ import (
 	"text/tabwriter"
 )
 
-// Table puts rows on Out, one line each, under a header in capitals. It is data:
-// a pipe gets the same text. In JSON it writes nothing, since the same facts are
-// in the result that Path names.
+// Table shows a summary on Err, one line a row, under a header in capitals. In JSON
+// it is one event with the rows as text.
 func (p *Printer) Table(header []string, rows [][]string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.options.Format == JSON {
-		return
-	}
-	p.erase()
-	w := tabwriter.NewWriter(p.options.Out, 0, 8, 2, ' ', 0)
+	var text strings.Builder
+	w := tabwriter.NewWriter(&text, 0, 8, 2, ' ', 0)
 	_, _ = fmt.Fprintln(w, strings.ToUpper(strings.Join(header, "\t")))
 	for _, cells := range rows {
 		escaped := make([]string, len(cells))
@@ -26,5 +22,11 @@ func (p *Printer) Table(header []string, rows [][]string) {
 		_, _ = fmt.Fprintln(w, strings.Join(escaped, "\t"))
 	}
 	_ = w.Flush()
-	p.draw()
+	if p.options.Format == JSON {
+		p.emit(event{Event: "summary", Message: text.String()})
+		return
+	}
+	for line := range strings.Lines(text.String()) {
+		p.say(strings.TrimRight(line, " \n"))
+	}
 }

@@ -133,9 +133,9 @@ func TestQuoteSurvivesAShell(t *testing.T) {
 	})
 }
 
-func TestTableIsDataAndEscaped(t *testing.T) {
+func TestTableIsAlignedAndEscaped(t *testing.T) {
 	var out bytes.Buffer
-	p := New(Options{Format: Text, Out: &out, Err: &bytes.Buffer{}})
+	p := New(Options{Format: Text, Out: &bytes.Buffer{}, Err: &out})
 	p.Table([]string{"slot", "outcome"}, [][]string{{"api", "absent"}, {"secret", "a\x1bb"}})
 	want := "SLOT    OUTCOME\napi     absent\nsecret  a\\x1bb\n"
 	if out.String() != want {

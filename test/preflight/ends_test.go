@@ -2,8 +2,12 @@ package preflight
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
+	"encoding/pem"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -93,7 +97,7 @@ func TestImageThatCannotBePulledEndsEarly(t *testing.T) {
 	s.nothingLeft()
 }
 
-// A4.6: what ran is not the candidate.
+// A4.6: what ran is not the candidate, and no registry says that it is listed.
 func TestAnotherImageFails(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -108,7 +112,7 @@ func TestAnotherImageFails(t *testing.T) {
 		}
 	}
 	e := s.expect(s.run(args...), 1)
-	s.says(e, "and not the candidate")
+	s.says(e, "slot migration failed: it ran the image "+other, "is not known")
 	s.nothingLeft()
 }
 
@@ -293,4 +297,39 @@ func TestJSONOutput(t *testing.T) {
 	if last["event"] != "end" || last["exitCode"] != float64(0) {
 		t.Errorf("last line %v", last)
 	}
+}
+
+// A4.6: the node reports a manifest that the candidate's index lists; a registry
+// on loopback serves that index.
+func TestManifestOfTheIndexIsTheCandidate(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	manifest := "sha256:" + strings.Repeat("2", 64)
+	index := []byte(`{"schemaVersion":2,"mediaType":"application/vnd.oci.image.index.v1+json","manifests":[{"mediaType":"application/vnd.oci.image.manifest.v1+json","size":2,"digest":"` + manifest + `"}]}`)
+	sum := sha256.Sum256(index)
+	indexDigest := "sha256:" + hex.EncodeToString(sum[:])
+	registry := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/v2/shop/demo/manifests/"+indexDigest {
+			http.NotFound(w, r)
+			return
+		}
+		w.Header().Set("Content-Type", "application/vnd.oci.image.index.v1+json")
+		_, _ = w.Write(index)
+	}))
+	t.Cleanup(registry.Close)
+	ca := filepath.Join(s.dir, "ca.pem")
+	s.write(ca, string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: registry.Certificate().Raw})))
+	name := strings.TrimPrefix(registry.URL, "https://") + "/shop/demo"
+	s.must(world.cluster.RegisterImage(name, controlplane.Program{
+		Path: filepath.Join(filepath.Dir(filepath.Dir(world.shipped)), "demo"), ImageID: name + "@" + manifest,
+	}))
+	args := s.preflightArgs()
+	for i, arg := range args {
+		if arg == candidate {
+			args[i] = name + "@" + indexDigest
+		}
+	}
+	e := s.expect(s.wait(s.start([]string{"SSL_CERT_FILE=" + ca, "DOCKER_CONFIG=" + s.dir}, args...)), 0)
+	s.says(e, manifest)
+	s.nothingLeft()
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/holdfast-project/holdfast/internal/cleanup/advice"
 	"github.com/holdfast-project/holdfast/internal/evidence"
+	"github.com/holdfast-project/holdfast/internal/imageindex"
 	"github.com/holdfast-project/holdfast/internal/kube"
 	run "github.com/holdfast-project/holdfast/internal/preflight"
 	"github.com/holdfast-project/holdfast/internal/ui"
@@ -77,7 +78,7 @@ func (c *command) runConfig(signals *interrupts) (run.Config, error) {
 		Context: o.context, Namespace: o.namespace, Release: o.release,
 		Chart: o.chart, Values: values.data, ValuesName: filepath.Base(values.path), Profile: profile,
 		Image: o.image, Timeout: o.timeout,
-		Cluster: client, Report: runReporter{c.printer}, Redact: c.redact, GiveUp: signals.second.Done(),
+		Cluster: client, Index: imageindex.Listed, Report: runReporter{c.printer}, Redact: c.redact, GiveUp: signals.second.Done(),
 	}, nil
 }
 
@@ -149,6 +150,7 @@ func (c *command) endRun(signals *interrupts, outcome run.Outcome, err error) er
 	switch {
 	case err == nil:
 		code = exitComplete
+		c.summarise(outcome)
 		c.printer.Note("the candidate passed its preflight, and everything that it created is confirmed absent")
 	case errors.As(err, &refused):
 		code, hint = exitRefused, refused.Hint
@@ -167,6 +169,15 @@ func (c *command) endRun(signals *interrupts, outcome run.Outcome, err error) er
 	c.printer.End(code, sentence, hint)
 	c.code = code
 	return nil
+}
+
+// summarise lists the Jobs that passed.
+func (c *command) summarise(outcome run.Outcome) {
+	var rows [][]string
+	for _, job := range outcome.Passed {
+		rows = append(rows, []string{string(job.Slot), job.Took.String(), job.ImageID})
+	}
+	c.printer.Table([]string{"slot", "took", "image that ran"}, rows)
 }
 
 // showCleanup tells how the run's own cleanup ended: its result on stdout and, when
