@@ -55,14 +55,19 @@ func run(ctx context.Context, args []string, stdout io.Writer) error {
 		return err
 	}
 	trial := trial{jobs: *jobs, report: func(f fault, v verdict) {
-		if v == lived {
+		if v == lived && ctx.Err() == nil {
 			fmt.Fprintf(stdout, "lived: %s\n", f.describe())
 		}
 	}}
 	if err := trial.baseline(ctx, faults); err != nil {
 		return err
 	}
-	return judge(stdout, faults, trial.run(ctx, faults), excused, *share)
+	verdicts := trial.run(ctx, faults)
+	if ctx.Err() != nil {
+		// What was not tried has neither lived nor been noticed.
+		return fmt.Errorf("interrupted before every fault was tried: %w", ctx.Err())
+	}
+	return judge(stdout, faults, verdicts, excused, *share)
 }
 
 func gather(planted, packages, only string) ([]fault, error) {
