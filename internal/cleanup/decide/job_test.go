@@ -63,8 +63,8 @@ func TestJobHistories(t *testing.T) {
 			api(deleted(s), reads(Read{Sent: 3900 * time.Millisecond, Answered: 5 * s, Found: Absent})), []PodList{podsFailed(4 * s), pods(6 * s), pods(8 * s)}, 8 * s, waiting},
 		{"A6.3 nor does such a read of a child",
 			api(deleted(s), child(Read{Sent: 3900 * time.Millisecond, Answered: 5 * s, Found: Absent}), reads(absent(5*s))), []PodList{podsFailed(4 * s), pods(6 * s), pods(8 * s)}, 8 * s, waiting},
-		{"A6.4 what comes after a conflict does not move its end",
-			api(deleted(s), reads(there(2*s, other), absent(4*s))), []PodList{pods(5 * s), pods(7 * s)}, 2 * s, OutcomeConflict},
+		{"A6.3 the Job seen again takes its absence back",
+			api(deleted(s), reads(absent(2*s), there(6*s, jobUID))), []PodList{pods(3 * s), pods(5 * s)}, 6 * s, waiting},
 		{"A6.3 a child read before a failure does not settle",
 			api(deleted(s), child(absent(3*s)), reads(absent(2*s), absent(5*s))), []PodList{podsFailed(4 * s), pods(6 * s), pods(8 * s)}, 8 * s, waiting},
 		{"A6.3 a failure after all was settled changes nothing",
@@ -132,6 +132,16 @@ func TestJobHistories(t *testing.T) {
 				t.Errorf("got %s, want %s", got, row.want)
 			}
 		})
+	}
+}
+
+// A6.4: what comes after a conflict does not move its end: the reads that the
+// barrier rests on are counted from there.
+func TestA6_4EndOfAConflict(t *testing.T) {
+	row := api(deleted(second), reads(there(2*second, other), absent(4*second)))
+	j := foldJob(row, []PodList{pods(5 * second), pods(7 * second)}, newCensus(state(0, resources(row))))
+	if at, over := j.ended(8 * second); !over || at != 2*second || j.gone() {
+		t.Errorf("ended %v at %s, gone %v", over, at, j.gone())
 	}
 }
 
