@@ -242,7 +242,7 @@ func (r *run) progress(p cleanup.Progress) {
 	if p.Ref.Slot == "" {
 		return // the reads of the Namespaces belong to no slot
 	}
-	r.Report.Slot(string(p.Ref.Slot), "removing", p.Text, Busy)
+	r.Report.Slot(string(p.Ref.Slot), "cleanup", p.Text, Busy)
 }
 
 func mark(outcome evidence.Outcome) Mark {

@@ -61,7 +61,7 @@ func (c *command) cleanup() error {
 
 func (c *command) showProgress(p cleanup.Progress) {
 	if p.Ref.Slot != "" {
-		c.printer.Slot(p.Ref.String(), "removing", c.redact.String(p.Text), ui.Busy)
+		c.printer.Slot(p.Ref.String(), "cleanup", c.redact.String(p.Text), ui.Busy)
 	}
 }
 
