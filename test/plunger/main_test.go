@@ -79,7 +79,12 @@ func run(m *testing.M) int {
 	defer shared.ControlPlane.Stop() //nolint:errcheck // the tests are over
 	defer shared.Close()
 	defer shared.hc.Stop() //nolint:errcheck // the tests are over
-	return m.Run()
+	code := m.Run()
+	if err := shared.expectAudit(); err != nil {
+		fmt.Fprintln(os.Stderr, "FAIL: the audit log says:", err)
+		return 1
+	}
+	return code
 }
 
 func (b *bench) prepare(ctx context.Context) error {

@@ -104,6 +104,10 @@ func (b *bench) deleteEverywhere(t *testing.T, strategy string, s situation) {
 			t.Errorf("deleted %s (fenced), left %+v; events %v", at[i], left, b.events(t, key))
 		}
 	}
+	t.Logf("%d of %d deletes came at their positions, the others after a shorter recovery", d.hit, len(at))
+	if writes, _ := bars(strategy); s.name == "single" && d.hit < 2*writes-2 {
+		t.Error("too few deletes came at their positions")
+	}
 	if strategy == reclaim && (s.name == "broken" || s.name == "unready") && orphans == 0 {
 		t.Error("reclaim orphaned nothing although the release could not be stored again: the stated exception is not what is tested here")
 	}
@@ -167,6 +171,9 @@ type deleter struct {
 
 	mu     sync.Mutex
 	fenced map[string]bool
+	// hit counts the deletes that came at their very position, and not after a
+	// recovery that ended before it.
+	hit int
 }
 
 func (d *deleter) before(t *testing.T) func(apiproxy.Exchange) apiproxy.Action {
@@ -196,25 +203,29 @@ func (d *deleter) after(t *testing.T) func(apiproxy.Exchange) apiproxy.Action {
 }
 
 func (d *deleter) here(t *testing.T, release string, p position) {
-	if d.at[release] == p {
-		d.delete(t, types.NamespacedName{Namespace: d.namespace, Name: release})
+	if d.at[release] == p && d.delete(t, types.NamespacedName{Namespace: d.namespace, Name: release}) {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		d.hit++
 	}
 }
 
-func (d *deleter) delete(t *testing.T, key types.NamespacedName) {
+// delete deletes the release unless that was done, and reports whether it did.
+func (d *deleter) delete(t *testing.T, key types.NamespacedName) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if _, done := d.fenced[key.Name]; done {
-		return
+		return false
 	}
 	hr, err := d.b.DeleteSeen(t.Context(), key)
 	if err != nil {
 		if !apierrors.IsNotFound(err) {
 			t.Errorf("deleting %s in the middle: %v", key, err)
 		}
-		return
+		return false
 	}
 	d.fenced[key.Name] = fenced(hr)
+	return true
 }
 
 func (d *deleter) done(name string) bool {

@@ -64,7 +64,7 @@ func (b *bench) raceOne(t *testing.T, line *timeline, key types.NamespacedName, 
 	if err := b.Harm(t.Context(), key, lab.Damage{}); err != nil {
 		return err
 	}
-	if err := b.Change(t.Context(), key, 2); err != nil {
+	if err := b.Wake(t.Context(), key); err != nil {
 		return err
 	}
 	if err := line.wait(key.Name, func(m moment) bool { return m.stuck }); err != nil {

@@ -77,7 +77,7 @@ func (b *bench) recoverMany(t *testing.T, strategy string, latency time.Duration
 func (b *bench) stick(t *testing.T, key types.NamespacedName, d lab.Damage) {
 	t.Helper()
 	must(t, b.Harm(t.Context(), key, d))
-	must(t, b.Change(t.Context(), key, 2))
+	must(t, b.Wake(t.Context(), key))
 }
 
 func (b *bench) expectRecovered(t *testing.T, strategy string, key types.NamespacedName) {

@@ -101,6 +101,16 @@ func (l *Lab) Change(ctx context.Context, key types.NamespacedName, n int) error
 	return l.Edit(ctx, key, func(hr *helmv2.HelmRelease) { hr.Spec.Values = Values(n) })
 }
 
+// Wake sets values that the release never had, so that helm-controller looks and
+// has something to upgrade to.
+func (l *Lab) Wake(ctx context.Context, key types.NamespacedName) error {
+	hr, err := l.Release(ctx, key)
+	if err != nil {
+		return err
+	}
+	return l.Change(ctx, key, int(hr.Generation)+1)
+}
+
 // Edit sends the difference that edit makes as a merge patch, as a user does.
 func (l *Lab) Edit(ctx context.Context, key types.NamespacedName, edit func(*helmv2.HelmRelease)) error {
 	hr, err := l.Release(ctx, key)

@@ -7,7 +7,6 @@ import (
 	"crypto/rand"
 	"encoding/base64"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -177,10 +176,10 @@ func (l *Lab) rewrite(ctx context.Context, s *corev1.Secret, version int, d Dama
 // Stick makes the release stuck as the field does: the damage, then something
 // that makes helm-controller look (new values). It waits for the error.
 func (l *Lab) Stick(ctx context.Context, key types.NamespacedName, d Damage) error {
-	if err := errors.Join(l.Harm(ctx, key, d)); err != nil {
+	if err := l.Harm(ctx, key, d); err != nil {
 		return err
 	}
-	if err := l.Change(ctx, key, 2); err != nil {
+	if err := l.Wake(ctx, key); err != nil {
 		return err
 	}
 	_, err := l.Until(ctx, key, settle, Stuck)
