@@ -7,6 +7,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -237,11 +238,9 @@ func TestTimes(t *testing.T) {
 	})
 	bubble(t, "A6.3 a read that hangs is given up and repeated", func(t *testing.T) {
 		b := newBench(t, Acknowledged, Acknowledged, WithChild)
-		hung := false
+		var hung atomic.Bool
 		b.cluster.hang = func(verb string, _ identity.Object) bool {
-			first := verb == "list" && !hung
-			hung = hung || first
-			return first
+			return verb == "list" && hung.CompareAndSwap(false, true)
 		}
 		if d := took(b); d < readTimeout || d > readTimeout+10*time.Second {
 			t.Errorf("took %s", d)
@@ -263,7 +262,7 @@ func TestA6_10InterruptedAtEveryRequest(t *testing.T) {
 			ctx, cancel := context.WithCancelCause(context.Background())
 			defer cancel(nil)
 			b.cluster.before = func(string, identity.Object) error {
-				if len(b.cluster.log) > n {
+				if b.cluster.sent() > n {
 					cancel(cause)
 				}
 				return nil

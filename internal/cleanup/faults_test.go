@@ -5,6 +5,7 @@ import (
 	"errors"
 	"path"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -136,10 +137,9 @@ func (l *late) Publish(result evidence.Result) (string, error) {
 func TestA6_9ErrorLines(t *testing.T) {
 	bubble(t, "", func(t *testing.T) {
 		b := newBench(t, Acknowledged, Acknowledged, WithChild)
-		failures := 0
+		var failures atomic.Int32
 		b.cluster.before = func(verb string, object identity.Object) error {
-			if verb == "get" && object.Kind == "Job" && failures < 3 {
-				failures++
+			if verb == "get" && object.Kind == "Job" && failures.Add(1) <= 3 {
 				return errors.New("cannot read hunter2\nforged line")
 			}
 			return nil

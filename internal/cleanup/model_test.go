@@ -197,6 +197,13 @@ func (m *model) remove(s *stored) {
 	}
 }
 
+// sent counts the requests so far.
+func (m *model) sent() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return len(m.log)
+}
+
 // deletes are the DELETEs that were sent, in order.
 func (m *model) deletes() (list []sent) {
 	m.mu.Lock()
