@@ -8,14 +8,15 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-func leases() Resource {
+// Leases is the coordination Lease.
+func Leases() Resource {
 	return Resource{Group: "coordination.k8s.io", Version: "v1", Plural: "leases", Kind: "Lease"}
 }
 
 // LeaseHolder returns who holds a Lease, empty when nobody does. Errors as for
 // Get.
 func (o *Objects) LeaseHolder(ctx context.Context, namespace, name string) (string, error) {
-	lease, err := o.Get(ctx, leases(), namespace, name)
+	lease, err := o.Get(ctx, Leases(), namespace, name)
 	if err != nil {
 		return "", err
 	}
@@ -28,7 +29,7 @@ func (o *Objects) LeaseHolder(ctx context.Context, namespace, name string) (stri
 // try. A Lease that names somebody else is left alone, with an error. Errors as
 // for Apply.
 func (o *Objects) ReleaseLease(ctx context.Context, namespace, name, holder string) error {
-	lease, err := o.Get(ctx, leases(), namespace, name)
+	lease, err := o.Get(ctx, Leases(), namespace, name)
 	if err != nil {
 		return err
 	}
@@ -41,9 +42,9 @@ func (o *Objects) ReleaseLease(ctx context.Context, namespace, name, holder stri
 	if err := unstructured.SetNestedField(lease.Object, int64(1), "spec", "leaseDurationSeconds"); err != nil {
 		return fmt.Errorf("giving up Lease %s/%s: %w", namespace, name, err)
 	}
-	_, err = o.dynamic.Resource(leases().gvr()).Namespace(namespace).Update(ctx, lease, metav1.UpdateOptions{FieldManager: o.manager})
+	_, err = o.dynamic.Resource(Leases().gvr()).Namespace(namespace).Update(ctx, lease, metav1.UpdateOptions{FieldManager: o.manager})
 	if err != nil {
-		return writeError("update", leases().At(namespace, name), err)
+		return writeError("update", Leases().At(namespace, name), err)
 	}
 	return nil
 }

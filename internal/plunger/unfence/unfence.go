@@ -1,0 +1,166 @@
+// Package unfence lets one HelmRelease go: it lifts a suspension that
+// flux-plunger alone holds and removes every copy of the fence, without waiting
+// for helm-controller. It is what the pre-delete hook and an operator's command
+// do; the controller itself never imports it (B5.3).
+//
+// Its invariants: every write is a JSON patch that tests the UID and what it
+// removes (B7.3), so a list that changed makes it fail instead of removing
+// another finalizer; a suspension that anybody else holds, alone or with us, is
+// not touched (B9.2); the suspension goes before the fence, so that ours never
+// stands without it (B9.3).
+//
+// It must not import a manager or a cache, and it reads no Secret.
+package unfence
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/holdfast-project/holdfast/internal/kube"
+	"github.com/holdfast-project/holdfast/internal/plunger/contract"
+	"github.com/holdfast-project/holdfast/internal/plunger/decide"
+	"github.com/holdfast-project/holdfast/internal/plunger/gather"
+)
+
+const (
+	// attempts is how often a release is read again after a write that lost
+	// against another one. helm-controller writes a release a few times in a row
+	// and then rests, so five with growing pauses outlast it.
+	attempts = 5
+	// pause is the wait before the second attempt; it doubles.
+	pause = 200 * time.Millisecond
+)
+
+// Releaser lets releases go.
+type Releaser struct {
+	objects *kube.Objects
+	reader  gather.Reader
+}
+
+// New returns a Releaser over the client, whose field manager must be
+// contract.FieldManager.
+func New(objects *kube.Objects) Releaser {
+	return Releaser{objects: objects, reader: gather.NewReader(objects)}
+}
+
+// Outcome says what was done to one release; it is true also beside an error.
+type Outcome struct {
+	// Release is the release as it was when the last write to it was decided;
+	// nil when it was gone before any.
+	Release *decide.Release
+	// Lifted is true when our suspension was removed.
+	Lifted bool
+	// Removed is the number of copies of the fence that were removed.
+	Removed int
+}
+
+// Release lets the HelmRelease of this UID go. One that is gone, or that has
+// another UID by now, needs nothing. A write that lost against another one, or
+// whose outcome is not known, is tried again from a fresh read; a definite
+// refusal is not, because the answer would be the same.
+func (u Releaser) Release(ctx context.Context, namespace, name, uid string) (Outcome, error) {
+	var outcome Outcome
+	wait := pause
+	for attempt := 1; ; attempt++ {
+		err := u.attempt(ctx, namespace, name, uid, &outcome)
+		if err == nil {
+			return outcome, nil
+		}
+		err = fmt.Errorf("letting HelmRelease %s/%s go: %w", namespace, name, err)
+		var refused *kube.Refused
+		if attempt == attempts || errors.As(err, &refused) || !sleep(ctx, wait) {
+			return outcome, err
+		}
+		wait *= 2
+	}
+}
+
+// attempt reads the release once and writes until nothing of ours is left, each
+// write on the answer to the one before.
+func (u Releaser) attempt(ctx context.Context, namespace, name, uid string, outcome *Outcome) error {
+	release, err := u.reader.Release(ctx, namespace, name)
+	if err != nil {
+		return err
+	}
+	for release != nil && release.UID == uid {
+		next := stepOf(*release)
+		if next == done {
+			return nil
+		}
+		outcome.Release = release
+		object, err := u.write(ctx, *release, next)
+		var gone *kube.Gone
+		if errors.As(err, &gone) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		outcome.count(next)
+		if release, err = gather.FromUnstructured(object); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (o *Outcome) count(s step) {
+	if s == lift {
+		o.Lifted = true
+		return
+	}
+	o.Removed++
+}
+
+func (u Releaser) write(ctx context.Context, r decide.Release, s step) (*unstructured.Unstructured, error) {
+	object := gather.HelmReleases().At(r.Namespace, r.Name)
+	object.UID = r.UID
+	version := kube.Version{Resource: gather.HelmReleases(), Object: object, ResourceVersion: r.ResourceVersion}
+	if s == lift {
+		return u.objects.RemoveSuspend(ctx, version)
+	}
+	return u.objects.RemoveFinalizerAt(ctx, version, int(s), contract.Fence)
+}
+
+// step is the next write: a non-negative one is the index of a fence to remove.
+type step int
+
+const (
+	done step = -1
+	lift step = -2
+)
+
+// stepOf decides the next write (B7.3): our own suspension first; then the fence
+// at the highest index, because removing an entry moves all that follow it.
+func stepOf(r decide.Release) step {
+	if r.Suspension() == decide.Ours {
+		return lift
+	}
+	for i := len(r.Finalizers) - 1; i >= 0; i-- {
+		if r.Finalizers[i] == contract.Fence {
+			return step(i)
+		}
+	}
+	return done
+}
+
+// Carries reports whether Release would write anything: a fence, or a suspension
+// that is ours alone. The latter without the former is what somebody left who
+// took the fence away; nobody but us would ever lift it.
+func Carries(r decide.Release) bool { return stepOf(r) != done }
+
+// sleep waits, and reports false when ctx ended first.
+func sleep(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return true
+	}
+}
