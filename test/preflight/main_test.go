@@ -5,6 +5,7 @@ package preflight
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -51,6 +52,11 @@ func testMain(m *testing.M) int {
 		return fail(err)
 	}
 	world.cluster = cluster
+	// These tests wait for a cluster and use little of the machine themselves.
+	flag.Parse()
+	if err := flag.Set("test.parallel", "6"); err != nil {
+		return fail(err)
+	}
 	code := m.Run()
 	if err := cluster.Stop(); err != nil {
 		return fail(err)
