@@ -63,7 +63,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 // claimants returns the other releases of this cluster that name the same
 // release in the same storage (B4.1b). It is asked only where something could be
 // done about the release.
-func (r *Reconciler) claimants(ctx context.Context, view decide.Release) ([]string, error) {
+func (r *Reconciler) claimants(ctx context.Context, view decide.Release) ([]decide.Release, error) {
 	if !view.Fenced() && !view.Triggered() && !view.Forgotten() {
 		return nil, nil
 	}
@@ -71,11 +71,11 @@ func (r *Reconciler) claimants(ctx context.Context, view decide.Release) ([]stri
 	if err := r.Cache.List(ctx, &claiming, client.MatchingFields{claimIndex: claim(view)}); err != nil {
 		return nil, fmt.Errorf("reading the cache: %w", err)
 	}
-	var others []string
+	var others []decide.Release
 	for i := range claiming.Items {
 		other := gather.FromHelmRelease(&claiming.Items[i])
 		if other.Ref() != view.Ref() {
-			others = append(others, other.Ref())
+			others = append(others, other)
 		}
 	}
 	return others, nil

@@ -72,6 +72,9 @@ type Action struct {
 	// Contradicted is true where the storage contradicts the message, which is
 	// remembered for the generation (B5.8).
 	Contradicted bool
+	// Claimed is true where the release is refused and others claim it too: each of
+	// them is told (B4.1b).
+	Claimed bool
 	// Events are told once the verb has succeeded.
 	Events []Event
 }

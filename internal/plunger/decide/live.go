@@ -151,6 +151,7 @@ func refused(in Input) (Action, bool) {
 	}
 	if r.Triggered() {
 		action = action.telling(StorageRefused, "stuck, but not acted on: "+why)
+		action.Claimed = len(in.Claimants) > 0
 	}
 	return action, true
 }

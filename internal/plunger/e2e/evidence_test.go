@@ -2,11 +2,14 @@ package e2e
 
 import (
 	"context"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	helmv2 "github.com/fluxcd/helm-controller/api/v2"
 	"github.com/fluxcd/pkg/apis/meta"
+	"github.com/go-logr/logr/funcr"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -116,6 +119,9 @@ func TestWhatIsNotOursToTouch(t *testing.T) {
 				must(t, err)
 				b.start(t, namespace, strategy)
 				b.told(t, key, c.reason)
+				if name == "claimed" {
+					b.told(t, types.NamespacedName{Namespace: namespace, Name: "other"}, c.reason)
+				}
 				after, err := b.Revisions(t.Context(), hr)
 				must(t, err)
 				if len(before) != 1 || len(after) != 1 || after[0].ResourceVersion != before[0].ResourceVersion {
@@ -229,5 +235,48 @@ func TestOrdinaryWorkCausesNoWrite(t *testing.T) {
 	defer requests.mu.Unlock()
 	if len(requests.writes) > 0 || len(requests.reads) > 0 {
 		t.Errorf("writes %v, reads %v", requests.writes, requests.reads)
+	}
+}
+
+// B8.5: a dry run decides, and writes nothing but events.
+func TestDryRunWritesNothing(t *testing.T) {
+	b := shared
+	key := b.namespace(t, "dry", 1)[0]
+	requests, decided := &tap{}, make(chan struct{})
+	var once sync.Once
+	b.start(t, key.Namespace, decide.Repair, requests.wrap, func(c *plunger.Config) {
+		c.DryRun = true
+		c.Log = funcr.New(func(_, line string) {
+			if strings.Contains(line, "would write") {
+				once.Do(func() { close(decided) })
+			}
+		}, funcr.Options{})
+	})
+	must(t, b.Stick(t.Context(), key, lab.Damage{}))
+	select {
+	case <-decided:
+	case <-time.After(30 * time.Second):
+		t.Fatal("nothing was decided")
+	}
+	requests.mu.Lock()
+	defer requests.mu.Unlock()
+	if len(requests.writes) > 0 {
+		t.Errorf("wrote %v", requests.writes)
+	}
+}
+
+// B3.4: the seed's order, where the fence goes with the suspension, recovers too.
+func TestReclaimWithTheSeedsOrder(t *testing.T) {
+	b := shared
+	key := b.namespace(t, "seed-order", 1)[0]
+	requests := &tap{}
+	b.start(t, key.Namespace, decide.Reclaim, requests.wrap, func(c *plunger.Config) { c.Options.FenceUntil = decide.UntilLifted })
+	must(t, b.Stick(t.Context(), key, lab.Damage{}))
+	b.until(t, key, recovered)
+	written, _ := requests.of(key.Name)
+	for _, w := range written {
+		if w.Step == lift {
+			t.Error("lifted in two applies")
+		}
 	}
 }

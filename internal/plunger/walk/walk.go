@@ -70,10 +70,11 @@ type Case struct {
 	// server just now, and not from a cache.
 	Release *decide.Release
 	Live    bool
-	// Claimants, Memory and Draining are as in decide.Input.
-	Claimants []string
-	Memory    decide.Memory
-	Draining  bool
+	// Claimants are the releases behind decide.Input's.
+	Claimants []decide.Release
+	// Memory and Draining are as in decide.Input.
+	Memory   decide.Memory
+	Draining bool
 
 	storage *decide.Storage
 	secret  kube.Secret
@@ -81,8 +82,12 @@ type Case struct {
 }
 
 func (c *Case) input(w *Walker) decide.Input {
-	return decide.Input{Release: c.Release, Storage: c.storage, Claimants: c.Claimants, Memory: c.Memory,
+	in := decide.Input{Release: c.Release, Storage: c.storage, Memory: c.Memory,
 		Now: w.Now(), Draining: c.Draining, Options: w.Options}
+	for _, other := range c.Claimants {
+		in.Claimants = append(in.Claimants, other.Ref())
+	}
+	return in
 }
 
 // Walk goes on until there is nothing to do right now, and returns after which
@@ -174,6 +179,14 @@ func (w *Walker) tell(ctx context.Context, c *Case, action decide.Action) {
 	}
 	c.Memory = c.Memory.After(action, c.Release, w.Options, w.Now())
 	w.Teller.Tell(ctx, *c.Release, action.Events, w.Now())
+	if !action.Claimed {
+		return
+	}
+	for _, other := range c.Claimants {
+		events := []decide.Event{{Reason: decide.StorageRefused, Message: "release " + other.ReleaseName() + " in " + other.StorageNamespace() +
+			" is claimed by " + c.Release.Ref() + " too, so neither is acted on; give each its own release name"}}
+		w.Teller.Tell(ctx, other, w.Teller.Wanted(other, events, w.Now()), w.Now())
+	}
 }
 
 // settle judges how a write ended (B3.2, B3.3).
