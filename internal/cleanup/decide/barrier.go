@@ -208,9 +208,6 @@ func (v *view) podsUnreadable() []Reason {
 
 // eachSlot collects a reason per slot without a receipt of the wanted sort.
 func (v *view) eachSlot(cause Cause, consumers bool, clause func(Slot) string) (found []Reason) {
-	if v.stopped() && cause != JobCreateUncertain && cause != CreateUncertain {
-		return nil
-	}
 	for _, slot := range v.Slots {
 		if slot.Object.Consumer() != consumers {
 			continue
@@ -262,8 +259,12 @@ func (v *view) dependenciesUnexplained() []Reason {
 	return v.eachSlot(DependencyUnexplained, false, unexplained)
 }
 
-// unread: the planned name could not be read when it had to be.
+// unread: the planned name could not be read when it had to be. When cleanup was
+// stopped at the first reading, it did not have to be.
 func (v *view) unread(slot Slot) string {
+	if v.stopped() {
+		return ""
+	}
 	_, first := readSince(slot, v.consumersEnded())
 	_, last := readSince(slot, v.settledAt())
 	if first && (last || !v.gaveUp(slot, v.settledAt())) {

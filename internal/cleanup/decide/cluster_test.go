@@ -54,7 +54,7 @@ func TestA6_2FirstReading(t *testing.T) {
 	for name, want := range rows {
 		ns, ks, _ := strings.Cut(name, "/")
 		for i, record := range []identity.Cluster{recorded(), {NamespaceUID: nsUID}} {
-			s := state(second, resources(api(), secretRow()), slots(slot("worker", "Job", Uncertain)))
+			s := state(second, resources(api(), secretRow()), slots(slot("worker", "Job", Uncertain), slot("network-policy", "NetworkPolicy", Uncertain), slot("migration", "Job", Planned)))
 			s.Recorded = record
 			s.Cluster[0].Namespace, s.Cluster[0].KubeSystem = namespaces[ns], systems[ks]
 			step := Decide(s)
@@ -75,8 +75,11 @@ func TestA6_2FirstReading(t *testing.T) {
 			if outcome(t, c, "api") != OutcomeUnreadable || outcome(t, c, "secret") != OutcomeRetained || outcome(t, c, "worker") != OutcomeUnreadable {
 				t.Errorf("%s, recorded %d: outcomes %+v", name, i, c.Resources)
 			}
-			if !slices.Equal(c.Unknown, []identity.SlotRef{ref("worker")}) {
+			if !slices.Equal(c.Unknown, []identity.SlotRef{ref("worker"), ref("network-policy")}) {
 				t.Errorf("%s, recorded %d: unknown %v", name, i, c.Unknown)
+			}
+			if want := []Cause{ClusterUnproven, JobCreateUncertain, CreateUncertain}; !slices.Equal(causes(c.Reasons), want) {
+				t.Errorf("%s, recorded %d: because of %v", name, i, causes(c.Reasons))
 			}
 		}
 	}

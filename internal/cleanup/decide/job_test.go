@@ -188,6 +188,30 @@ func TestA6_3WhoseOrphan(t *testing.T) {
 	}
 }
 
+// A6.3: strays are those of the last list that succeeded, and a Pod without our
+// annotation is none, whatever a row lacks.
+func TestA6_3Strays(t *testing.T) {
+	uncertain := slot("api", "Job", Uncertain)
+	bare := uncertain
+	bare.Nonce = ""
+	stray := Pod{Object: object("Pod", "x", other), Nonce: nonce}
+	for name, row := range map[string]struct {
+		slot  Slot
+		lists []PodList
+		want  int
+	}{
+		"there":                      {uncertain, []PodList{pods(second), pods(2*second, stray)}, 1},
+		"gone by the last list":      {uncertain, []PodList{pods(second, stray), pods(2 * second)}, 0},
+		"a failed list says nothing": {uncertain, []PodList{pods(second, stray), podsFailed(2 * second)}, 1},
+		"counted once":               {uncertain, []PodList{pods(second, stray), pods(2*second, stray)}, 1},
+		"no nonce on either side":    {bare, []PodList{pods(second, Pod{Object: stray.Object})}, 0},
+	} {
+		if got := len(newCensus(state(0, slots(row.slot))).strays(row.lists)); got != row.want {
+			t.Errorf("%s: %d strays, want %d", name, got, row.want)
+		}
+	}
+}
+
 func (p Pod) ownedBy(uid string) Pod {
 	p.Owners = []string{uid}
 	return p
