@@ -95,7 +95,9 @@ func TestDeletedAndFenced(t *testing.T) {
 		{"B5.4 ten minutes, failing", gone(longAgo, stored("1:uninstalling"), released("UninstallFailed")), want{decide.Wait, decide.UninstallPending}},
 		{"B5.4 not a moment earlier", base(fenced, deleted, func(in *decide.Input) { in.Release.DeletionTimestamp = now.Add(-10 * time.Minute) }), want{verb: decide.Wait}},
 		{"B4.6 remote, through, told", gone(remote, released("UninstallSucceeded")), want{verb: decide.DropFence}},
-		{"B4.6 remote, through, not told: a local Secret proves nothing", gone(remote, stored()), want{decide.DropFence, decide.UninstallUnproven}},
+		{"B4.6 remote, through, not told: a local Secret proves nothing", gone(remote), want{decide.DropFence, decide.UninstallUnproven}},
+		{"B4.6 remote, ours: lifted, its storage not asked", base(fenced, deleted, noHistory, remote, suspendedBy(ours())), want{verb: decide.Lift}},
+		{"B Names: ours and disagreeing: lifted, no storage asked", base(fenced, deleted, suspendedBy(ours()), func(in *decide.Input) { in.Release.Status.StorageNamespace = "old" }), want{verb: decide.Lift}},
 		{"B4.6 remote, not through", base(fenced, deleted, remote), want{verb: decide.Wait}},
 		{"B Names: disagrees", gone(func(in *decide.Input) { in.Release.Status.StorageNamespace = "old" }), want{decide.Wait, decide.StorageRefused}},
 	})
