@@ -58,3 +58,7 @@ bench: build ## measure against the floor and against shell with kubectl
 .PHONY: mutants
 mutants: ## plant faults in what decides and see that the tests notice each of them
 	go run ./test/mutants -generate internal/cleanup/decide,internal/preflight/decide,internal/plunger/decide
+
+.PHONY: chart
+chart: ## write what is derived from the chart: its README and the Kustomize form
+	go run ./test/chart/generate
