@@ -75,7 +75,9 @@ type model struct {
 	ran string
 }
 
-func newModel(disk *durabletest.FS) *model { return &model{disk: disk, creates: map[int]answer{}, ran: digest} }
+func newModel(disk *durabletest.FS) *model {
+	return &model{disk: disk, creates: map[int]answer{}, ran: digest}
+}
 
 // begin counts one request; the caller unlocks.
 func (m *model) begin() func() {

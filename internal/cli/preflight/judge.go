@@ -121,6 +121,14 @@ func judgePreflight(o options) error {
 			return refuse("see --help", "--%s needs --%s", flagPreflightOnly, need.name)
 		}
 	}
+	if _, err := render.ParseImage(o.image); err != nil {
+		return &refusal{sentence: "--" + flagImage + ": " + err.Error(), hint: "a tag can be moved while the preflight runs; a digest cannot", cause: err}
+	}
+	return judgeForms(o)
+}
+
+// judgeForms refuses a value that cannot be what its flag names.
+func judgeForms(o options) error {
 	switch {
 	case len(o.release) > 53 || !releasePattern.MatchString(o.release):
 		return refuse("", "--%s %q is not the name of a Helm release", flagRelease, o.release)
@@ -130,9 +138,6 @@ func judgePreflight(o options) error {
 		return refuse("", "--%s %s is not a whole number of seconds between 1s and %s", flagTimeout, o.timeout, maxTimeout)
 	case ui.Format(o.output) != ui.Text && ui.Format(o.output) != ui.JSON:
 		return refuse("", "--%s %q is neither text nor json", flagOutput, o.output)
-	}
-	if _, err := render.ParseImage(o.image); err != nil {
-		return &refusal{sentence: "--" + flagImage + ": " + err.Error(), hint: "a tag can be moved while the preflight runs; a digest cannot", cause: err}
 	}
 	return nil
 }
