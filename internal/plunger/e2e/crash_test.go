@@ -13,7 +13,7 @@ import (
 
 // crashAfter runs a flux-plunger that dies when the given write was answered,
 // deletes the release in that moment if asked to, and starts the next one.
-func (b *bench) crashAfter(t *testing.T, key types.NamespacedName, strategy decide.Strategy, last step, remove bool, damage lab.Damage) {
+func (b *bench) crashAfter(t *testing.T, key types.NamespacedName, strategy decide.Strategy, last step, remove bool, damage lab.Damage) []*tap {
 	t.Helper()
 	requests, reached := &tap{}, make(chan struct{})
 	requests.after = func(r request) {
@@ -35,7 +35,9 @@ func (b *bench) crashAfter(t *testing.T, key types.NamespacedName, strategy deci
 	case <-t.Context().Done():
 		t.Fatalf("never came to: %s", last)
 	}
-	b.start(t, key.Namespace, strategy)
+	next := &tap{}
+	b.start(t, key.Namespace, strategy, next.wrap)
+	return []*tap{requests, next}
 }
 
 // B4.4, B9.1, B9.3, B9.5: killed after any write, with and without a delete in
@@ -74,8 +76,26 @@ func TestTwoBlockedRevisions(t *testing.T) {
 		t.Run(string(last), func(t *testing.T) {
 			t.Parallel()
 			key := b.namespace(t, "two-"+strings.ToLower(strings.ReplaceAll(string(last), " ", "-")), 1)[0]
-			b.crashAfter(t, key, decide.Reclaim, last, false, lab.Damage{Below: "uninstalling"})
+			taps := b.crashAfter(t, key, decide.Reclaim, last, false, lab.Damage{Below: "uninstalling"})
 			b.until(t, key, recovered)
+			deletes, held := 0, 0
+			for _, tap := range taps {
+				written, _ := tap.of(key.Name)
+				for _, w := range written {
+					switch w.Step {
+					case deleteSecret:
+						deletes, held = deletes+1, held+1
+					case lift, acquire:
+						held = 0
+					}
+					if held > 1 {
+						t.Errorf("B4.4 two revisions deleted in one hold: %v", written)
+					}
+				}
+			}
+			if deletes != 2 {
+				t.Errorf("B4.4 %d revisions deleted, want the two that blocked", deletes)
+			}
 		})
 	}
 }

@@ -1,10 +1,12 @@
 package e2e
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/holdfast-project/holdfast/internal/plunger/contract"
 	"github.com/holdfast-project/holdfast/internal/plunger/decide"
+	"github.com/holdfast-project/holdfast/test/controlplane"
 	"github.com/holdfast-project/holdfast/test/helmcontroller/lab"
 )
 
@@ -58,5 +60,38 @@ func cheapEnough(t *testing.T, requests *tap, release string, writes, reads int)
 	t.Logf("%d writes, %d conflicts, %d reads", len(written), lost, len(read))
 	if len(written) > writes || len(read) > reads+lost {
 		t.Errorf("%d writes and %d reads with %d conflicts, want at most %d and %d: %v %v", len(written), len(read), lost, writes, reads, written, read)
+	}
+}
+
+// B1.2: no Secret is ever watched, and the storage is listed as metadata only:
+// asked of the API server's audit log, after a recovery by each strategy.
+func TestSecretsAreNeitherWatchedNorListedWhole(t *testing.T) {
+	b := shared
+	for _, strategy := range []decide.Strategy{decide.Repair, decide.Reclaim} {
+		key := b.namespace(t, "audit-"+string(strategy), 1)[0]
+		requests := &tap{}
+		b.start(t, key.Namespace, strategy, requests.wrap)
+		must(t, b.Stick(t.Context(), key, lab.Damage{}))
+		b.until(t, key, recovered)
+		user := "system:serviceaccount:flux-system-" + string(strategy) + ":flux-plunger-" + string(strategy)
+		records, err := b.ControlPlane.AuditOf(controlplane.AuditFilter{User: user, Resource: "secrets"})
+		must(t, err)
+		if len(records) == 0 {
+			t.Errorf("%s: no request in the audit log", strategy)
+		}
+		for _, r := range records {
+			if r.Verb == "watch" {
+				t.Errorf("%s watches Secrets: %s", strategy, r.RequestURI)
+			}
+		}
+		whole := 0
+		for _, r := range requests.readsOf(key.Name) {
+			if strings.Contains(r.Path, "/secrets") && !r.MetadataOnly {
+				whole++
+			}
+		}
+		if want := map[decide.Strategy]int{decide.Repair: 1, decide.Reclaim: 0}[strategy]; whole != want {
+			t.Errorf("B1.2 %s read %d payloads, want %d", strategy, whole, want)
+		}
 	}
 }

@@ -20,6 +20,8 @@ type request struct {
 	Release, Verb, Path string
 	// Step says in one word what a write does.
 	Step step
+	// MetadataOnly is true where the answer is asked for without contents.
+	MetadataOnly bool
 	// Status is the answer's, 0 before there is one.
 	Status int
 }
@@ -77,7 +79,8 @@ func (t tapped) RoundTrip(req *http.Request) (*http.Response, error) {
 	if t.tap.dead.Load() {
 		return nil, errDead
 	}
-	seen := request{Release: releaseOf(req), Verb: req.Method, Path: req.URL.Path}
+	seen := request{Release: releaseOf(req), Verb: req.Method, Path: req.URL.Path,
+		MetadataOnly: strings.Contains(req.Header.Get("Accept"), "PartialObjectMetadata")}
 	if seen.Release == "" {
 		return t.next.RoundTrip(req)
 	}
