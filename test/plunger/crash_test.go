@@ -1,9 +1,11 @@
 package plunger
 
 import (
+	"context"
 	"fmt"
 	"testing"
 
+	helmv2 "github.com/fluxcd/helm-controller/api/v2"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/holdfast-project/holdfast/test/apiproxy"
@@ -77,15 +79,15 @@ func (p *process) dieAfter(n int, seen *answers) apiproxy.Hooks {
 // end: then there is nothing after the n-th write to prove.
 func (b *bench) untilDead(t *testing.T, p *process, key types.NamespacedName) {
 	t.Helper()
-	for {
-		select {
-		case <-p.done:
-			return
-		default:
-		}
-		if hr := b.release(t, key); recovered(hr) && hr.Status.History.Latest().Status == "deployed" && lab.Released(hr) != "" && hr.Generation > 1 {
-			p.kill()
-			return
-		}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	go func() {
+		<-p.done
+		cancel()
+	}()
+	_, err := b.Until(ctx, key, settle, func(hr *helmv2.HelmRelease) bool { return recovered(hr) && hr.Generation > 1 })
+	if ctx.Err() == nil {
+		must(t, err)
 	}
+	p.kill()
 }

@@ -196,7 +196,7 @@ func (b *bench) events(t *testing.T, key types.NamespacedName) []string {
 func (b *bench) told(t *testing.T, key types.NamespacedName, reason string) string {
 	t.Helper()
 	var found string
-	err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, settle, true, func(context.Context) (bool, error) {
+	err := wait.PollUntilContextTimeout(t.Context(), 200*time.Millisecond, settle, true, func(context.Context) (bool, error) {
 		for _, said := range b.events(t, key) {
 			if strings.HasPrefix(said, reason+":") {
 				found = said

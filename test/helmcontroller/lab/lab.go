@@ -24,7 +24,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/apimachinery/pkg/watch"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -87,30 +87,73 @@ func (l *Lab) Release(ctx context.Context, key types.NamespacedName) (*helmv2.He
 // Until waits until the release satisfies what, or says what it saw last. A
 // release that is gone does not satisfy anything, see Gone.
 func (l *Lab) Until(ctx context.Context, key types.NamespacedName, bound time.Duration, what func(*helmv2.HelmRelease) bool) (*helmv2.HelmRelease, error) {
-	hr := &helmv2.HelmRelease{}
-	err := wait.PollUntilContextTimeout(ctx, poll, bound, true, func(ctx context.Context) (bool, error) {
-		if err := l.Client.Get(ctx, key, hr); err != nil {
-			return false, err
-		}
-		return what(hr), nil
+	return l.follow(ctx, key, bound, func(hr *helmv2.HelmRelease, err error) (bool, error) {
+		return err == nil && what(hr), err
 	})
-	if err != nil {
-		return hr, fmt.Errorf("waiting for HelmRelease %s: %w; last seen %s", key, err, Describe(hr))
-	}
-	return hr, nil
 }
 
 // Gone waits until the object is gone.
 func (l *Lab) Gone(ctx context.Context, key types.NamespacedName, bound time.Duration) error {
-	hr := &helmv2.HelmRelease{}
-	err := wait.PollUntilContextTimeout(ctx, poll, bound, true, func(ctx context.Context) (bool, error) {
-		err := l.Client.Get(ctx, key, hr)
+	_, err := l.follow(ctx, key, bound, func(_ *helmv2.HelmRelease, err error) (bool, error) {
 		return apierrors.IsNotFound(err), client.IgnoreNotFound(err)
 	})
-	if err != nil {
-		return fmt.Errorf("waiting for HelmRelease %s to go: %w; last seen %s", key, err, Describe(hr))
+	return err
+}
+
+// follow reads the release and then watches it, asking done about every state:
+// hundreds of tests that poll would keep the API server from its work. It reads
+// again whenever the watch ends.
+func (l *Lab) follow(ctx context.Context, key types.NamespacedName, bound time.Duration, done func(*helmv2.HelmRelease, error) (bool, error)) (*helmv2.HelmRelease, error) {
+	ctx, cancel := context.WithTimeout(ctx, bound)
+	defer cancel()
+	last := &helmv2.HelmRelease{}
+	for {
+		hr := &helmv2.HelmRelease{}
+		readErr := l.Client.Get(ctx, key, hr)
+		if readErr == nil {
+			last = hr
+		}
+		ended, err := done(hr, readErr)
+		if err == nil && !ended {
+			var seen *helmv2.HelmRelease
+			seen, ended, err = l.watch(ctx, hr, done)
+			if seen != nil {
+				last = seen
+			}
+		}
+		if ended && err == nil {
+			return last, nil
+		}
+		if err == nil {
+			err = ctx.Err()
+		}
+		if err != nil {
+			return last, fmt.Errorf("waiting for HelmRelease %s: %w; last seen %s", key, err, Describe(last))
+		}
 	}
-	return nil
+}
+
+// watch follows one object from the state that was read, until done or until the
+// watch ends.
+func (l *Lab) watch(ctx context.Context, from *helmv2.HelmRelease, done func(*helmv2.HelmRelease, error) (bool, error)) (*helmv2.HelmRelease, bool, error) {
+	w, err := l.Client.Watch(ctx, &helmv2.HelmReleaseList{}, client.InNamespace(from.Namespace), client.MatchingFields{"metadata.name": from.Name},
+		&client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: from.ResourceVersion}})
+	if err != nil {
+		return nil, false, err
+	}
+	defer w.Stop()
+	var last *helmv2.HelmRelease
+	for event := range w.ResultChan() {
+		hr, ok := event.Object.(*helmv2.HelmRelease)
+		if !ok || event.Type == watch.Deleted {
+			return last, false, nil // the next read says what became of it
+		}
+		last = hr
+		if ended, err := done(hr, nil); ended || err != nil {
+			return last, ended, err
+		}
+	}
+	return last, false, nil
 }
 
 // Delete asks for the object's deletion.
