@@ -1,9 +1,10 @@
 // Command demo shows on a real control plane what Holdfast is for: a preflight
-// that succeeds, one that is killed in the middle and cleaned up, and one that
-// is killed in the one instant which nothing on the disk can settle.
+// that succeeds, one that is killed in the middle and cleaned up, one that is
+// killed in the one instant which nothing on the disk can settle, and a stuck
+// HelmRelease that is deleted, without a fence and with one.
 //
 // It owns the story and checks it: when an exit code or what is left in the
-// cluster is not what the story says, the demo fails. It uses the built command
+// cluster is not what the story says, the demo fails. It uses the built commands
 // as an operator would, and must not import the product's packages.
 package main
 
@@ -61,7 +62,7 @@ func run(ctx context.Context, out io.Writer) (err error) {
 		return err
 	}
 	defer s.proxy.Close()
-	for _, act := range []func(context.Context, *stage) error{success, killedBetweenSteps, killedBeforeTheReceipt} {
+	for _, act := range []func(context.Context, *stage) error{success, killedBetweenSteps, killedBeforeTheReceipt, deletedWithoutFence, deletedInTheMiddle} {
 		if err := act(ctx, s); err != nil {
 			return err
 		}
@@ -76,7 +77,11 @@ const summary = `  1. A preflight tried a candidate image in real Jobs, removed 
      that its own create had returned, and cleanup removed exactly those: exit 0.
   3. One that was killed between a create and its receipt left one slot that no evidence
      can settle. Cleanup said so (exit 1), kept what that Job might use, and left the
-     decision to the release owner, with the exact command at hand.`
+     decision to the release owner, with the exact command at hand.
+  4. A stuck HelmRelease that was deleted left its resources behind, although nobody
+     had suspended it: helm-controller had forgotten them.
+  5. With flux-plunger, the delete in the middle of the recovery was held by the fence
+     until the uninstall was proven, and nothing was left.`
 
 // workDirectory is where the evidence goes. Not the temporary directory, which
 // is a memory file system on many machines: evidence that a power cut erases is
