@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/yaml"
 
+	cli "github.com/holdfast-project/holdfast/internal/cli/plunger"
 	"github.com/holdfast-project/holdfast/internal/plunger"
 	"github.com/holdfast-project/holdfast/internal/plunger/contract"
 	"github.com/holdfast-project/holdfast/internal/plunger/decide"
@@ -24,6 +25,16 @@ import (
 	"github.com/holdfast-project/holdfast/internal/plunger/observe"
 	"github.com/holdfast-project/holdfast/test/chart/rendered"
 )
+
+// roleVariable makes this test's binary flux-plunger itself, which costs no build.
+const roleVariable = "HOLDFAST_CHART_TEST_FLUX_PLUNGER"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(roleVariable) != "" {
+		os.Exit(cli.Main(os.Args[1:], os.Stdout, os.Stderr))
+	}
+	os.Exit(m.Run())
+}
 
 // flagOf returns the value of a container's flag, "" without it.
 func flagOf(container values, name string) string {
@@ -144,10 +155,9 @@ func TestDeployment(t *testing.T) {
 // accepts: it gets as far as looking for a cluster.
 func TestArgumentsAreAccepted(t *testing.T) {
 	t.Parallel()
-	binary := filepath.Join(t.TempDir(), "flux-plunger")
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", binary, "../../cmd/flux-plunger")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("building flux-plunger: %v\n%s", err, out)
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
 	}
 	all := everything()
 	sharded := values{"watchLabelSelector": "sharding.fluxcd.io/key in (shard1, shard2)", "watchAllNamespaces": false,
@@ -155,8 +165,8 @@ func TestArgumentsAreAccepted(t *testing.T) {
 	for name, v := range map[string]values{"defaults": nil, "everything": all, "sharded": sharded} {
 		for kind, object := range workloads(t, render(t, v)) {
 			_, _, container := pod(t, object)
-			cmd := exec.CommandContext(t.Context(), binary, argsOf(container)...)
-			cmd.Env = []string{"RUNTIME_NAMESPACE=flux-system", "KUBECONFIG=" + filepath.Join(t.TempDir(), "absent"), "HOME=" + t.TempDir()}
+			cmd := exec.CommandContext(t.Context(), self, argsOf(container)...)
+			cmd.Env = []string{roleVariable + "=1", "RUNTIME_NAMESPACE=flux-system", "KUBECONFIG=" + filepath.Join(t.TempDir(), "absent"), "HOME=" + t.TempDir()}
 			out, err := cmd.CombinedOutput()
 			if err == nil || cmd.ProcessState.ExitCode() != 1 || !strings.Contains(string(out), "finding a cluster") {
 				t.Errorf("%s, %s: %v ends with %v:\n%s", name, kind, argsOf(container), err, out)

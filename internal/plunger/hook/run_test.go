@@ -452,3 +452,29 @@ func TestScaleChangesReplicasOnly(t *testing.T) {
 		t.Errorf("the Deployment changed:\n%s", diff)
 	}
 }
+
+// B7.6: every right of the shipped roles is needed: without any one of them the
+// hook fails, or leaves the Lease.
+func TestEveryRightIsNeeded(t *testing.T) {
+	t.Parallel()
+	for resource, verbs := range map[string][]string{"helmreleases": {"get", "list", "patch"},
+		"deployments/scale": {"get", "patch"}, "pods": {"list"}, "leases": {"get", "delete"}} {
+		for _, verb := range verbs {
+			name := strings.ReplaceAll(resource, "/", "-") + "-" + verb
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				s := newSite(t, "right-"+name, without(verb, resource))
+				s.deployment()
+				s.release("hr")
+				s.apply("hr", "flux-plunger", fenceHold)
+				err := s.hook()
+				if err == nil && !s.hasLease() {
+					t.Error("the hook did all its work")
+				}
+				if err == nil {
+					s.says("Lease right-" + name + "/" + contract.LeaderElectionID + " stays")
+				}
+			})
+		}
+	}
+}
