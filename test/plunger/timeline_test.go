@@ -74,6 +74,25 @@ func (l *timeline) wait(name string, what func(moment) bool) error {
 	}
 }
 
+// within reports whether a state was seen after from, and no later than bound
+// after the call.
+func (l *timeline) within(name string, from time.Time, bound time.Duration, what func(moment) bool) bool {
+	deadline := time.After(bound)
+	for {
+		l.mu.Lock()
+		seen, more := l.seen[name], l.more
+		l.mu.Unlock()
+		if !first(seen, from, what).IsZero() {
+			return true
+		}
+		select {
+		case <-more:
+		case <-deadline:
+			return false
+		}
+	}
+}
+
 // of returns what was seen of a release.
 func (l *timeline) of(name string) []moment {
 	l.mu.Lock()
