@@ -55,6 +55,10 @@ verify: ## what must be true before a change lands: format, tidy modules, vet, l
 bench: build ## measure against the floor and against shell with kubectl
 	go test -run '^$$' -bench . -benchtime 3x ./test/bench/...
 
+.PHONY: table
+table: ## measure both strategies of flux-plunger side by side: the table of docs/design/fence.md
+	go test -count 1 -timeout 20m -run '^$$' -bench '^BenchmarkStrategies$$' -benchtime 30x ./test/plunger
+
 .PHONY: mutants
 mutants: ## plant faults in what decides and see that the tests notice each of them
 	go run ./test/mutants -generate internal/cleanup/decide,internal/preflight/decide,internal/plunger/decide

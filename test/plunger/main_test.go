@@ -135,7 +135,7 @@ func system(strategy string) string { return "flux-system-" + strategy }
 func (b *bench) of(acceptance int) int { return max(acceptance*b.counts/100, 2) }
 
 // namespace makes one with a good chart in it, and releases that are Ready.
-func (b *bench) namespace(t *testing.T, name string, releases int, edits ...func(*helmv2.HelmRelease)) []types.NamespacedName {
+func (b *bench) namespace(t testing.TB, name string, releases int, edits ...func(*helmv2.HelmRelease)) []types.NamespacedName {
 	t.Helper()
 	must(t, b.Namespace(t.Context(), name))
 	must(t, b.Publish(t.Context(), name, lab.Source, lab.Chart{}))
@@ -144,7 +144,7 @@ func (b *bench) namespace(t *testing.T, name string, releases int, edits ...func
 	return keys
 }
 
-func (b *bench) release(t *testing.T, key types.NamespacedName) *helmv2.HelmRelease {
+func (b *bench) release(t testing.TB, key types.NamespacedName) *helmv2.HelmRelease {
 	t.Helper()
 	hr, err := b.Release(t.Context(), key)
 	must(t, err)
@@ -152,7 +152,7 @@ func (b *bench) release(t *testing.T, key types.NamespacedName) *helmv2.HelmRele
 }
 
 // until waits for a state, and shows what flux-plunger said when it never comes.
-func (b *bench) until(t *testing.T, key types.NamespacedName, what func(*helmv2.HelmRelease) bool) *helmv2.HelmRelease {
+func (b *bench) until(t testing.TB, key types.NamespacedName, what func(*helmv2.HelmRelease) bool) *helmv2.HelmRelease {
 	t.Helper()
 	hr, err := b.Until(t.Context(), key, settle, what)
 	if err != nil {
@@ -162,7 +162,7 @@ func (b *bench) until(t *testing.T, key types.NamespacedName, what func(*helmv2.
 }
 
 // gone waits for the object to go and returns what it left behind.
-func (b *bench) gone(t *testing.T, key types.NamespacedName) lab.Remains {
+func (b *bench) gone(t testing.TB, key types.NamespacedName) lab.Remains {
 	t.Helper()
 	if err := b.Gone(t.Context(), key, settle); err != nil {
 		t.Fatalf("%v\nevents: %v", err, b.events(t, key))
@@ -170,7 +170,7 @@ func (b *bench) gone(t *testing.T, key types.NamespacedName) lab.Remains {
 	return b.remains(t, key)
 }
 
-func (b *bench) remains(t *testing.T, key types.NamespacedName) lab.Remains {
+func (b *bench) remains(t testing.TB, key types.NamespacedName) lab.Remains {
 	t.Helper()
 	left, err := b.Remains(t.Context(), lab.NewRelease(key))
 	must(t, err)
@@ -178,7 +178,7 @@ func (b *bench) remains(t *testing.T, key types.NamespacedName) lab.Remains {
 }
 
 // events returns the reasons and notes of what flux-plunger said about a release.
-func (b *bench) events(t *testing.T, key types.NamespacedName) []string {
+func (b *bench) events(t testing.TB, key types.NamespacedName) []string {
 	t.Helper()
 	events, err := b.ControlPlane.Client().EventsV1().Events(key.Namespace).List(t.Context(), metav1.ListOptions{})
 	must(t, err)
@@ -193,7 +193,7 @@ func (b *bench) events(t *testing.T, key types.NamespacedName) []string {
 
 // told waits until flux-plunger has said reason, which begins with the event's
 // type: "Warning UninstallUnproven".
-func (b *bench) told(t *testing.T, key types.NamespacedName, reason string) string {
+func (b *bench) told(t testing.TB, key types.NamespacedName, reason string) string {
 	t.Helper()
 	var found string
 	err := wait.PollUntilContextTimeout(t.Context(), 200*time.Millisecond, settle, true, func(context.Context) (bool, error) {
@@ -212,7 +212,7 @@ func (b *bench) told(t *testing.T, key types.NamespacedName, reason string) stri
 }
 
 // silent fails when flux-plunger has said reason.
-func (b *bench) silent(t *testing.T, key types.NamespacedName, reason string) {
+func (b *bench) silent(t testing.TB, key types.NamespacedName, reason string) {
 	t.Helper()
 	for _, said := range b.events(t, key) {
 		if strings.Contains(said, " "+reason+":") {
@@ -249,7 +249,7 @@ func all(states ...func(*helmv2.HelmRelease) bool) func(*helmv2.HelmRelease) boo
 	}
 }
 
-func must(t *testing.T, err error) {
+func must(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)

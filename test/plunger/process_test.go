@@ -37,7 +37,7 @@ type setup struct {
 }
 
 // start runs flux-plunger until the test ends, and returns when it watches.
-func (b *bench) start(t *testing.T, s setup) *process {
+func (b *bench) start(t testing.TB, s setup) *process {
 	t.Helper()
 	p := b.launch(t, s)
 	err := wait.PollUntilContextTimeout(t.Context(), 20*time.Millisecond, settle, true, func(context.Context) (bool, error) {
@@ -55,7 +55,7 @@ func (b *bench) start(t *testing.T, s setup) *process {
 }
 
 // launch runs flux-plunger and does not wait for anything.
-func (b *bench) launch(t *testing.T, s setup) *process {
+func (b *bench) launch(t testing.TB, s setup) *process {
 	t.Helper()
 	proxy, err := apiproxy.Start(b.ControlPlane.AdminConfig())
 	must(t, err)

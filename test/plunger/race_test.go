@@ -60,7 +60,7 @@ func (b *bench) race(t *testing.T, strategy string, within time.Duration, delete
 	}
 }
 
-func (b *bench) raceOne(t *testing.T, line *timeline, key types.NamespacedName, delay time.Duration, ends *tally) error {
+func (b *bench) raceOne(t testing.TB, line *timeline, key types.NamespacedName, delay time.Duration, ends *tally) error {
 	if err := b.Harm(t.Context(), key, lab.Damage{}); err != nil {
 		return err
 	}

@@ -74,7 +74,7 @@ func (b *bench) recoverMany(t *testing.T, strategy string, latency time.Duration
 
 // stick damages the release and wakes helm-controller; it does not wait for the
 // error, which may be gone before anybody else can see it.
-func (b *bench) stick(t *testing.T, key types.NamespacedName, d lab.Damage) {
+func (b *bench) stick(t testing.TB, key types.NamespacedName, d lab.Damage) {
 	t.Helper()
 	must(t, b.Harm(t.Context(), key, d))
 	must(t, b.Wake(t.Context(), key))

@@ -27,9 +27,11 @@ type moment struct {
 	at                       time.Time
 	stuck, ready             bool
 	fenced, suspended, ended bool
+	// remembered is whether status.history holds anything.
+	remembered bool
 }
 
-func (b *bench) watch(t *testing.T, namespace string) *timeline {
+func (b *bench) watch(t testing.TB, namespace string) *timeline {
 	t.Helper()
 	w, err := b.Client.Watch(t.Context(), &helmv2.HelmReleaseList{}, client.InNamespace(namespace))
 	must(t, err)
@@ -42,7 +44,7 @@ func (b *bench) watch(t *testing.T, namespace string) *timeline {
 				continue
 			}
 			line.add(hr.Name, moment{at: time.Now(), stuck: lab.Stuck(hr), ready: lab.Ready(hr), fenced: fenced(hr),
-				suspended: hr.Spec.Suspend, ended: event.Type == watch.Deleted})
+				suspended: hr.Spec.Suspend, remembered: len(hr.Status.History) > 0, ended: event.Type == watch.Deleted})
 		}
 	}()
 	return line
