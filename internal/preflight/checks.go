@@ -47,18 +47,23 @@ func (r *run) checkPlace(context.Context) error {
 // identify reads which cluster this is (A3.9). A run that cannot read its
 // Namespace refuses: its cleanup could not tell this cluster from a rebuilt one.
 func (r *run) identify(ctx context.Context) error {
+	reading, err := r.readCluster(ctx)
+	r.cluster = reading.Cluster()
+	return err
+}
+
+func (r *run) readCluster(ctx context.Context) (kube.ClusterReading, error) {
 	reading := r.Cluster.ClusterIdentity(ctx, r.Namespace)
 	if reading.Namespace.Presence != kube.Present {
-		return r.unanswered(reading.Namespace.Err, "reading the cluster's identity")
+		return reading, r.unanswered(reading.Namespace.Err, "reading the cluster's identity")
 	}
 	if reading.Namespace.Meta.DeletionTimestamp != "" {
-		return refuse("", "namespace %s is being deleted", r.Namespace)
+		return reading, refuse("", "namespace %s is being deleted", r.Namespace)
 	}
 	if reading.KubeSystem.Presence == kube.NotRead && !reading.KubeSystem.Forbidden() {
-		return r.unanswered(reading.KubeSystem.Err, "reading the cluster's identity")
+		return reading, r.unanswered(reading.KubeSystem.Err, "reading the cluster's identity")
 	}
-	r.cluster = reading.Cluster()
-	return nil
+	return reading, nil
 }
 
 // unanswered refuses because a question to the cluster got no usable answer.

@@ -133,6 +133,11 @@ func (u *Unfinished) Unwrap() []error { return []error{u.Cause, u.Err} }
 // ErrInterrupted says that a signal ended the run: exit 128 plus its number.
 var ErrInterrupted = errors.New("interrupted")
 
+// ErrReconciled says that a resume passed and that everything is confirmed absent
+// but what the release owner has reconciled in an earlier attempt (A6.15): exit
+// 3. It is no full success, so .upgrade-lock stays (A1.3).
+var ErrReconciled = errors.New("the candidate passed its preflight, and everything is confirmed absent but what the release owner has reconciled")
+
 // errTimeout is the cause of the run's context when --timeout is over.
 var errTimeout = errors.New("the timeout is over")
 

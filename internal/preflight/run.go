@@ -51,9 +51,13 @@ type PassedJob struct {
 	ImageID string
 }
 
-// run is one run from its judged inputs to its end.
+// run is one run, or one resume, from its judged inputs to its end.
 type run struct {
 	Config
+	kind evidence.AttemptKind
+	// earlier is what a resume's accepted evidence says of the attempts before
+	// it; nil in a run.
+	earlier  *evidence.Inventory
 	nonce    string
 	cluster  identity.Cluster
 	rendered *render.Rendered
@@ -67,9 +71,33 @@ type run struct {
 // is nil only when the candidate passed and everything is confirmed absent;
 // otherwise it is one of this package's ends, or ErrInterrupted.
 func Run(ctx context.Context, c Config) (Outcome, error) {
-	r := &run{Config: c, nonce: newNonce()}
+	r := &run{Config: c, kind: evidence.Startup, nonce: newNonce()}
+	return r.toItsEnd(ctx, append([]step{
+		{"checking the evidence directory's place", r.checkPlace},
+		{"reading the cluster's identity", r.identify},
+	}, r.checks()...))
+}
+
+// step is one thing that may refuse before anything is created.
+type step struct {
+	text string
+	do   func(context.Context) error
+}
+
+// checks are the steps that a run and a resume have in common.
+func (r *run) checks() []step {
+	return []step{
+		{"rendering the chart", r.render},
+		{"checking permissions", r.checkPermissions},
+		{"looking for another preflight of this release", r.checkOthers},
+		{"trying every object with a dry run", r.tryAll},
+		{"comparing selectors", r.checkSelectors},
+	}
+}
+
+func (r *run) toItsEnd(ctx context.Context, steps []step) (Outcome, error) {
 	defer r.close()
-	err := r.prepare(ctx)
+	err := r.prepare(ctx, steps)
 	if err == nil {
 		err = r.carryOut(ctx)
 		err = r.end(ctx, err)
@@ -78,62 +106,27 @@ func Run(ctx context.Context, c Config) (Outcome, error) {
 }
 
 // prepare is everything that can refuse: nothing is created in the cluster. The
-// evidence directory comes after every check of the cluster, so that a refused
-// run leaves nothing to clean up, and before the loader's own check (A1.6).
-func (r *run) prepare(ctx context.Context) error {
-	for _, step := range []struct {
-		text string
-		do   func(context.Context) error
-	}{
-		{"checking the evidence directory's place", r.checkPlace},
-		{"reading the cluster's identity", r.identify},
-		{"rendering the chart", r.render},
-		{"checking permissions", r.checkPermissions},
-		{"looking for another preflight of this release", r.checkOthers},
-		{"trying every object with a dry run", r.tryAll},
-		{"comparing selectors", r.checkSelectors},
-		{"recording the plan", r.record},
-	} {
+// plan, and a run's directory with it, comes after every check of the cluster,
+// so that a refusal leaves nothing to clean up, and before the loader's own
+// check (A1.6). A signal is no reason for what record refuses: it asks nobody.
+func (r *run) prepare(ctx context.Context, steps []step) error {
+	for _, step := range steps {
 		if ctx.Err() != nil {
 			return ErrInterrupted
 		}
 		r.Report.Step(step.text)
 		if err := step.do(ctx); err != nil {
-			if ctx.Err() != nil && r.journal == nil {
+			if ctx.Err() != nil {
 				return ErrInterrupted
 			}
 			return err
 		}
 	}
-	return nil
-}
-
-// record makes the directory, the plan and the registry durable, and then loads
-// them with the loader of cleanup: a run never creates what its cleanup would
-// refuse (A1.6, A2.5).
-func (r *run) record(context.Context) error {
-	j, err := journal.Create(r.Files, r.Directory, journal.Setup{
-		Parameters:      r.parameters(),
-		Executable:      r.Executable,
-		AllowFileSystem: r.AllowFileSystem,
-	})
-	if err != nil {
-		return refuseBecause(err, "", "making the evidence directory")
+	if ctx.Err() != nil {
+		return ErrInterrupted
 	}
-	r.journal = j
-	r.outcome.Directory, r.outcome.HelperRetained = j.Path(), r.Executable != nil
-	for _, warning := range j.Warnings() {
-		r.Report.Warn(warning)
-	}
-	records, err := j.Register(evidence.Startup, r.plan())
-	if err != nil {
-		return refuseBecause(err, "", "registering the plan")
-	}
-	if _, err := j.Load(r.expectation()); err != nil {
-		return refuseBecause(err, "", "loading the run's own evidence")
-	}
-	r.attempt = &attempt{Config: r.Config, records: records, nonce: r.nonce, image: r.rendered.Image}
-	return nil
+	r.Report.Step("recording the plan")
+	return r.record()
 }
 
 // render makes the objects from the chart, against the live cluster's
@@ -143,17 +136,18 @@ func (r *run) render(ctx context.Context) error {
 	if err != nil {
 		return r.unanswered(err, "reading the cluster's capabilities")
 	}
-	profile, err := r.profile()
+	inputs, err := r.inputs()
 	if err != nil {
-		return refuseBecause(err, "", "reading the profile")
+		return err
 	}
-	r.rendered, err = render.Render(ctx, render.Inputs{
-		Profile: profile, Chart: r.Chart, Values: r.Values, Image: r.Image,
-		Namespace: r.Namespace, Release: r.Release, Nonce: r.nonce, Deadline: r.Timeout,
-		Capabilities: render.Capabilities{KubeVersion: capabilities.KubeVersion, APIVersions: capabilities.APIVersions},
-	})
-	if err != nil {
+	inputs.Capabilities = render.Capabilities{KubeVersion: capabilities.KubeVersion, APIVersions: capabilities.APIVersions}
+	if r.rendered, err = render.Render(ctx, inputs); err != nil {
 		return refuseBecause(err, "", "rendering the preflight")
+	}
+	if r.earlier != nil {
+		if err := r.sameAttempt(); err != nil {
+			return err
+		}
 	}
 	for _, value := range r.rendered.SecretValues() {
 		r.Redact.Add(value)
@@ -161,11 +155,20 @@ func (r *run) render(ctx context.Context) error {
 	return nil
 }
 
-func (r *run) profile() (*render.Profile, error) {
-	if r.Profile == nil {
-		return render.Builtin()
+// inputs are what the objects depend on, but for the cluster's capabilities.
+func (r *run) inputs() (render.Inputs, error) {
+	profile, err := render.Builtin()
+	if r.Profile != nil {
+		profile, err = render.ParseProfile(r.Profile)
 	}
-	return render.ParseProfile(r.Profile)
+	if err != nil {
+		return render.Inputs{}, refuseBecause(err, "", "reading the profile")
+	}
+	return render.Inputs{
+		Profile: profile, Chart: r.Chart, Values: r.Values, Image: r.Image,
+		Namespace: r.Namespace, Release: r.Release, Nonce: r.nonce, Deadline: r.Timeout,
+		IdentityOnly: r.kind == evidence.Resume,
+	}, nil
 }
 
 // carryOut creates, waits and verifies within --timeout.
@@ -198,8 +201,11 @@ func (r *run) end(ctx context.Context, cause error) error {
 	if err := r.cleanUp(ctx, cause); err != nil {
 		return err
 	}
-	if cause != nil {
+	switch {
+	case cause != nil:
 		return cause
+	case r.outcome.Result.Verdict == evidence.ReconciledByHand:
+		return ErrReconciled
 	}
 	if err := r.journal.Finish(); err != nil {
 		return &NotDurable{Err: err}
@@ -230,19 +236,30 @@ func (r *run) cleanUp(ctx context.Context, cause error) error {
 	}
 	r.outcome.Inventory, r.outcome.Result, r.outcome.ResultPath = inventory, outcome.Result, outcome.Path
 	for _, resource := range outcome.Result.Resources {
-		r.Report.Slot(string(resource.Slot), string(resource.Outcome), "", mark(resource.Outcome))
+		r.Report.Slot(r.label(resource.SlotRef), string(resource.Outcome), "", mark(resource.Outcome))
 	}
-	if outcome.Result.Verdict != evidence.Complete {
+	switch outcome.Result.Verdict {
+	case evidence.Complete, evidence.ReconciledByHand:
+		return nil
+	default:
 		return &Unfinished{Cause: cause, Reasons: outcome.Result.Reasons}
 	}
-	return nil
 }
 
 func (r *run) progress(p cleanup.Progress) {
 	if p.Ref.Slot == "" {
 		return // the reads of the Namespaces belong to no slot
 	}
-	r.Report.Slot(string(p.Ref.Slot), "cleanup", p.Text, Busy)
+	r.Report.Slot(r.label(p.Ref), "cleanup", p.Text, Busy)
+}
+
+// label is how a slot is called: by its name alone in the attempt of this very
+// run, and with its attempt in an earlier one.
+func (r *run) label(ref identity.SlotRef) string {
+	if ref.Attempt == r.attempt.records.Name() {
+		return string(ref.Slot)
+	}
+	return ref.String()
 }
 
 func mark(outcome evidence.Outcome) Mark {
@@ -255,57 +272,6 @@ func mark(outcome evidence.Outcome) Mark {
 func (r *run) close() {
 	if r.journal != nil {
 		_ = r.journal.Close()
-	}
-}
-
-func (r *run) parameters() evidence.Parameters {
-	asset := func(name string, a render.Asset) evidence.Asset {
-		if name == "" {
-			name = a.Name
-		}
-		return evidence.Asset{Name: name, Version: a.Version, SHA256: a.SHA256}
-	}
-	return evidence.Parameters{
-		Kubeconfig:       r.KubeconfigPath,
-		KubeconfigSHA256: r.KubeconfigSHA256,
-		Context:          r.Context,
-		Namespace:        r.Namespace,
-		Release:          r.Release,
-		Profile:          asset("", r.rendered.Profile),
-		Chart:            asset("", r.rendered.Chart),
-		Values:           asset(r.ValuesName, r.rendered.Values),
-		Images:           []evidence.Image{{Role: "controller", Reference: r.rendered.Image.String()}},
-		TimeoutSeconds:   int64(r.Timeout / time.Second),
-		Helper:           r.Helper,
-		Cluster:          r.cluster,
-		CreatedAt:        time.Now().UTC().Format(time.RFC3339),
-	}
-}
-
-func (r *run) plan() evidence.Plan {
-	plan := evidence.Plan{Namespace: r.Namespace, Release: r.Release, Nonce: r.nonce}
-	for _, slot := range r.rendered.Slots {
-		plan.Slots = append(plan.Slots, evidence.PlannedSlot{
-			Slot:        slot.Name,
-			APIVersion:  slot.Object.APIVersion,
-			Kind:        slot.Object.Kind,
-			Namespace:   slot.Object.Namespace,
-			Name:        slot.Object.Name,
-			Manifest:    slot.Manifest,
-			SecretShape: slot.SecretShape,
-		})
-	}
-	return plan
-}
-
-func (r *run) expectation() evidence.Expectation {
-	return evidence.Expectation{
-		KubeconfigPath:   r.KubeconfigPath,
-		KubeconfigSHA256: r.KubeconfigSHA256,
-		Context:          r.Context,
-		Namespace:        r.Namespace,
-		Release:          r.Release,
-		Helper:           r.Helper,
 	}
 }
 

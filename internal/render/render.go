@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	chart "helm.sh/helm/v4/pkg/chart/v2"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/validation"
 )
@@ -41,13 +42,18 @@ type input struct {
 	image Image
 }
 
-// Rendered is one attempt's objects and what they were made from.
-type Rendered struct {
-	// Profile, Chart and Values go into the parameters (A3.1).
+// Sources identify what an attempt's objects are made from; they go into the
+// parameters (A3.1).
+type Sources struct {
 	Profile Asset
 	Chart   Asset
 	Values  Asset
 	Image   Image
+}
+
+// Rendered is one attempt's objects and what they were made from.
+type Rendered struct {
+	Sources
 	// Slots are in create order: secret, network-policy, then the Jobs as the
 	// profile lists them.
 	Slots []Slot
@@ -65,17 +71,10 @@ func (r *Rendered) SecretValues() [][]byte { return r.secrets() }
 // Render makes one attempt's objects. Every error is an *InputError, but for a
 // cancelled context's: nothing was sent and nothing was written (A4.2).
 func Render(ctx context.Context, inputs Inputs) (*Rendered, error) {
-	in, err := judge(inputs)
+	in, loaded, sources, err := load(inputs)
 	if err != nil {
 		return nil, err
 	}
-	loaded, err := loadChart(in.Chart)
-	if err != nil {
-		return nil, err
-	}
-	// The digest comes before rendering, which drops disabled dependencies
-	// from the loaded chart.
-	chartDigest := chartAsset(loaded)
 	files, err := renderChart(ctx, loaded, in)
 	if err != nil {
 		return nil, err
@@ -96,13 +95,37 @@ func Render(ctx context.Context, inputs Inputs) (*Rendered, error) {
 		return nil, err
 	}
 	return &Rendered{
-		Profile: Asset{Name: in.Profile.Name, SHA256: in.Profile.digest},
-		Chart:   chartDigest,
-		Values:  valuesAsset(in.Values),
-		Image:   in.image,
+		Sources: sources,
 		Slots:   slots,
 		Objects: withoutSecrets(objects),
 		secrets: func() [][]byte { return secrets },
+	}, nil
+}
+
+// Identify returns the sources of what Render would make of these inputs, without
+// a cluster's capabilities: a resume compares them with the record before it
+// asks the cluster anything (A4.7). Every error is an *InputError.
+func Identify(inputs Inputs) (Sources, error) {
+	_, _, sources, err := load(inputs)
+	return sources, err
+}
+
+// load judges the inputs and loads the chart. The digests come before rendering,
+// which drops disabled dependencies from the loaded chart.
+func load(inputs Inputs) (input, *chart.Chart, Sources, error) {
+	in, err := judge(inputs)
+	if err != nil {
+		return input{}, nil, Sources{}, err
+	}
+	loaded, err := loadChart(in.Chart)
+	if err != nil {
+		return input{}, nil, Sources{}, err
+	}
+	return in, loaded, Sources{
+		Profile: Asset{Name: in.Profile.Name, SHA256: in.Profile.digest},
+		Chart:   chartAsset(loaded),
+		Values:  valuesAsset(in.Values),
+		Image:   in.image,
 	}, nil
 }
 

@@ -16,32 +16,17 @@ import (
 // rest is the promise (A1.2, A5): the directory without following a link, its
 // lock, every read, and only then a client.
 func (c *command) cleanup() error {
-	o := c.options
 	signals := watch(context.Background())
 	defer signals.release()
 
-	dir, err := evidence.Open(c.env.Files, o.evidenceDir)
+	dir, err := evidence.Open(c.env.Files, c.options.evidenceDir)
 	if err != nil {
 		return refusedEvidence(err)
 	}
 	defer func() { _ = dir.Close() }()
-	kubeconfig, err := readProtected(c.env.Files, flagKubeconfig, o.kubeconfig, maxKubeconfigBytes)
+	kubeconfig, inventory, err := c.accept(dir)
 	if err != nil {
 		return err
-	}
-	self, err := helper(c.env.Build)
-	if err != nil {
-		return &refusal{sentence: err.Error(), cause: err}
-	}
-	inventory, err := dir.Load(evidence.Expectation{
-		KubeconfigPath: kubeconfig.path, KubeconfigSHA256: kubeconfig.sha256,
-		Context: o.context, Namespace: o.namespace, Release: o.release, Helper: self,
-	})
-	if err != nil {
-		return refusedEvidence(err)
-	}
-	for _, warning := range inventory.Warnings {
-		c.printer.Warn(warning)
 	}
 	client, err := c.client(kubeconfig)
 	if err != nil {
@@ -57,6 +42,31 @@ func (c *command) cleanup() error {
 		Progress: func(p cleanup.Progress) { c.showProgress(p) },
 	})
 	return c.endCleanup(signals, inventory, outcome, err)
+}
+
+// accept validates the evidence in dir against the target that the command line
+// names and the running executable (A5.2 to A5.10). Nothing is sent.
+func (c *command) accept(dir *evidence.Dir) (protected, *evidence.Inventory, error) {
+	o := c.options
+	kubeconfig, err := readProtected(c.env.Files, flagKubeconfig, o.kubeconfig, maxKubeconfigBytes)
+	if err != nil {
+		return protected{}, nil, err
+	}
+	self, err := helper(c.env.Build)
+	if err != nil {
+		return protected{}, nil, &refusal{sentence: err.Error(), cause: err}
+	}
+	inventory, err := dir.Load(evidence.Expectation{
+		KubeconfigPath: kubeconfig.path, KubeconfigSHA256: kubeconfig.sha256,
+		Context: o.context, Namespace: o.namespace, Release: o.release, Helper: self,
+	})
+	if err != nil {
+		return protected{}, nil, refusedEvidence(err)
+	}
+	for _, warning := range inventory.Warnings {
+		c.printer.Warn(warning)
+	}
+	return kubeconfig, inventory, nil
 }
 
 func (c *command) showProgress(p cleanup.Progress) {

@@ -58,13 +58,14 @@ const defaultTimeout = 15 * time.Minute
 func (o *options) register(flags *pflag.FlagSet) {
 	flags.SortFlags = false
 	boolean(flags, &o.preflightOnly, flagPreflightOnly, "start the candidate image in temporary Jobs, verify it and remove everything")
+	boolean(flags, &o.resume, flagResume, "with --preflight-only: once more in the directory of an interrupted preflight, after its cleanup")
 	boolean(flags, &o.cleanup, flagCleanup, "remove what an interrupted preflight's evidence proves to be its own")
 
 	text(flags, &o.kubeconfig, flagKubeconfig, "", "kubeconfig `file`, private and not a link")
 	text(flags, &o.context, flagContext, "", "`name` of the context in the kubeconfig")
 	text(flags, &o.namespace, flagNamespace, "", "`namespace` of the release")
 	text(flags, &o.release, flagRelease, "", "`name` of the Helm release")
-	text(flags, &o.evidenceDir, flagEvidenceDir, "", "evidence `directory`: new for a preflight, the original one for a cleanup")
+	text(flags, &o.evidenceDir, flagEvidenceDir, "", "evidence `directory`: new for a preflight, the original one for a resume or a cleanup")
 
 	text(flags, &o.chart, flagChart, "", "`chart` directory or .tgz (preflight)")
 	text(flags, &o.values, flagValues, "", "values `file`, private and not a link (preflight)")
@@ -77,11 +78,8 @@ func (o *options) register(flags *pflag.FlagSet) {
 	flags.Lookup(flagRetainHelper).DefValue = "true"
 	text(flags, &o.output, flagOutput, "text", "`format`, text or json: lines for people, or JSON lines on stdout (preflight)")
 
-	boolean(flags, &o.settled, flagSettled, "you attest that the previous process, its children and their requests are settled (cleanup)")
-	boolean(flags, &o.unrestored, flagUnrestored, "you attest that this is the original directory with its original files (cleanup)")
-
-	boolean(flags, &o.resume, flagResume, "")
-	flags.Lookup(flagResume).Hidden = true
+	boolean(flags, &o.settled, flagSettled, "you attest that the previous process, its children and their requests are settled (resume, cleanup)")
+	boolean(flags, &o.unrestored, flagUnrestored, "you attest that this is the original directory with its original files (resume, cleanup)")
 }
 
 // errRepeated is why a flag that is given twice is refused: with two values the

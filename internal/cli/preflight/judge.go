@@ -32,6 +32,7 @@ type mode int
 const (
 	modePreflight mode = iota + 1
 	modeCleanup
+	modeResume
 )
 
 // targetFlags are those that both modes need, in the order of the operator's page.
@@ -45,12 +46,11 @@ func judge(o options, given []string) (mode, error) {
 	switch {
 	case o.cleanup:
 		return modeCleanup, judgeCleanup(o, given)
-	case slices.Contains(given, flagSettled), slices.Contains(given, flagUnrestored):
-		return 0, refuse("add --cleanup-preflight, or leave the attestations out",
-			"--%s and --%s belong to --%s alone", flagSettled, flagUnrestored, flagCleanup)
 	case o.resume:
-		return 0, refuse("clean up the interrupted preflight with --cleanup-preflight and start a new one in a new directory",
-			"--%s is not part of this version", flagResume)
+		return modeResume, judgeResume(o, given)
+	case slices.Contains(given, flagSettled), slices.Contains(given, flagUnrestored):
+		return 0, refuse("add the mode, or leave the attestations out",
+			"--%s and --%s belong to --%s and --%s alone", flagSettled, flagUnrestored, flagCleanup, flagResume)
 	case !o.preflightOnly:
 		return 0, refuse("see --help",
 			"the upgrade itself is not part of this version: give --%s to preflight the candidate image, or --%s to clean up an interrupted preflight", flagPreflightOnly, flagCleanup)
@@ -71,6 +71,30 @@ func judgeCleanup(o options, given []string) error {
 	if err := needTarget(o, flagCleanup, "give the values of the original run; parameters.json has them"); err != nil {
 		return err
 	}
+	return needAttestations(o)
+}
+
+// judgeResume accepts a preflight's arguments but those that the original run
+// decided for good, and wants the attestations of A5.1 too: a resume rests on the
+// same evidence as a cleanup, creates beside what that evidence may not hold, and
+// ends by deleting on its strength. A request of a process that still runs, or a
+// create that a backup omits, is as invisible to it.
+func judgeResume(o options, given []string) error {
+	if !o.preflightOnly {
+		return refuse("add --"+flagPreflightOnly, "--%s needs --%s: resuming the upgrade itself is not part of this version", flagResume, flagPreflightOnly)
+	}
+	for _, name := range []string{flagAllowFilesystem, flagRetainHelper} {
+		if slices.Contains(given, name) {
+			return refuse("remove it", "--%s follows what the original run recorded, and does not accept --%s", flagResume, name)
+		}
+	}
+	if err := judgePreflight(o); err != nil {
+		return err
+	}
+	return needAttestations(o)
+}
+
+func needAttestations(o options) error {
 	var missing []string
 	if !o.settled {
 		missing = append(missing, "--"+flagSettled+" is required, because a stopped local process does not establish that a request it had sent has finished")

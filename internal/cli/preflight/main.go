@@ -89,6 +89,7 @@ func Main(env Env) int {
 const usage = `Usage:
   upgrade-production-images --preflight-only --kubeconfig F --context C --namespace N --release R \
       --evidence-dir D --chart CHART --values V --controller-image NAME@sha256:… [flags]
+  upgrade-production-images --resume --preflight-only … --previous-process-settled --evidence-unrestored
   upgrade-production-images --cleanup-preflight --kubeconfig F --context C --namespace N --release R \
       --evidence-dir D --previous-process-settled --evidence-unrestored
   upgrade-production-images reconcile --evidence-dir D --slot ATTEMPT/SLOT --statement "…"
@@ -97,8 +98,9 @@ const usage = `Usage:
 --preflight-only starts the candidate image in temporary Jobs of the release's
 namespace, verifies it and removes everything again. When it is interrupted, run
 --cleanup-preflight with the original values: it deletes exactly what the evidence
-proves to be its own. reconcile records a release owner's statement on a create
-whose outcome stayed unknown.
+proves to be its own. When nothing is left, --resume, with the values of the
+original run, preflights once more in the same evidence directory. reconcile
+records a release owner's statement on a create whose outcome stayed unknown.
 
 Flags:
 {{.LocalFlags.FlagUsages | trimTrailingWhitespaces}}
@@ -160,8 +162,12 @@ func (c *command) runMode(given []string) error {
 	if err != nil {
 		return err
 	}
-	if chosen == modeCleanup {
+	switch chosen {
+	case modeCleanup:
 		return c.cleanup()
+	case modeResume:
+		return c.resume()
+	default:
+		return c.preflight()
 	}
-	return c.preflight()
 }

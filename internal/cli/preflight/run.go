@@ -11,6 +11,7 @@ import (
 
 	"github.com/holdfast-project/holdfast/internal/cleanup/advice"
 	"github.com/holdfast-project/holdfast/internal/evidence"
+	"github.com/holdfast-project/holdfast/internal/identity"
 	"github.com/holdfast-project/holdfast/internal/imageindex"
 	"github.com/holdfast-project/holdfast/internal/kube"
 	run "github.com/holdfast-project/holdfast/internal/preflight"
@@ -25,8 +26,7 @@ const (
 
 // preflight runs --preflight-only (A4.1). The arguments are judged.
 func (c *command) preflight() error {
-	c.printer.Close()
-	c.printer = ui.New(ui.Detect(c.env.Stdout, c.env.Stderr, ui.Format(c.options.output), c.env.Getenv))
+	c.printAs(c.options.output)
 	signals := watch(context.Background())
 	defer signals.release()
 
@@ -39,15 +39,35 @@ func (c *command) preflight() error {
 	return c.endRun(signals, outcome, err)
 }
 
+// printAs goes on in the chosen format.
+func (c *command) printAs(format string) {
+	c.printer.Close()
+	c.printer = ui.New(ui.Detect(c.env.Stdout, c.env.Stderr, ui.Format(format), c.env.Getenv))
+}
+
 // runConfig reads the inputs, each of them once, and builds the client from the
 // kubeconfig's bytes. Nothing is sent.
 func (c *command) runConfig(signals *interrupts) (run.Config, error) {
+	kubeconfig, err := readProtected(c.env.Files, flagKubeconfig, c.options.kubeconfig, maxKubeconfigBytes)
+	if err != nil {
+		return run.Config{}, err
+	}
+	self, err := helper(c.env.Build)
+	if err != nil {
+		return run.Config{}, &refusal{sentence: err.Error(), cause: err}
+	}
+	config, err := c.attemptConfig(signals, kubeconfig, self)
+	if err == nil && c.options.retainHelper {
+		config.Executable = func() (io.ReadCloser, error) { return openHelper() }
+		c.nameNoexec(c.options.evidenceDir)
+	}
+	return config, err
+}
+
+// attemptConfig is what a run and a resume have in common.
+func (c *command) attemptConfig(signals *interrupts, kubeconfig protected, self identity.Helper) (run.Config, error) {
 	o := c.options
 	var none run.Config
-	kubeconfig, err := readProtected(c.env.Files, flagKubeconfig, o.kubeconfig, maxKubeconfigBytes)
-	if err != nil {
-		return none, err
-	}
 	values, err := readProtected(c.env.Files, flagValues, o.values, maxValuesBytes)
 	if err != nil {
 		return none, err
@@ -58,22 +78,13 @@ func (c *command) runConfig(signals *interrupts) (run.Config, error) {
 			return none, err
 		}
 	}
-	self, err := helper(c.env.Build)
-	if err != nil {
-		return none, &refusal{sentence: err.Error(), cause: err}
-	}
 	client, err := c.client(kubeconfig)
 	if err != nil {
 		return none, err
 	}
-	var executable func() (io.ReadCloser, error)
-	if o.retainHelper {
-		executable = func() (io.ReadCloser, error) { return openHelper() }
-		c.nameNoexec(o.evidenceDir)
-	}
 	return run.Config{
 		Files: c.env.Files, Directory: o.evidenceDir, AllowFileSystem: o.allowFilesystem,
-		Helper: self, Executable: executable,
+		Helper:         self,
 		KubeconfigPath: kubeconfig.path, KubeconfigSHA256: kubeconfig.sha256,
 		Context: o.context, Namespace: o.namespace, Release: o.release,
 		Chart: o.chart, Values: values.data, ValuesName: filepath.Base(values.path), Profile: profile,
@@ -152,6 +163,9 @@ func (c *command) endRun(signals *interrupts, outcome run.Outcome, err error) er
 		code = exitComplete
 		c.summarise(outcome)
 		c.printer.Note("the candidate passed its preflight, and everything that it created is confirmed absent")
+	case errors.Is(err, run.ErrReconciled):
+		code = outcome.Result.Verdict.ExitCode()
+		c.summarise(outcome)
 	case errors.As(err, &refused):
 		code, hint = exitRefused, refused.Hint
 	case interrupted && outcome.ResultPath == "":
