@@ -77,7 +77,7 @@ func (o *Objects) patch(ctx context.Context, v Version, kind types.PatchType, bo
 	object, err := o.dynamic.Resource(v.Resource.gvr()).Namespace(v.Object.Namespace).
 		Patch(ctx, v.Object.Name, kind, body, options, subresources...)
 	if err != nil {
-		return nil, writeError("patch", v.Object, err)
+		return nil, writeError("patch", v.Resource, v.Object, err)
 	}
 	if got := string(object.GetUID()); got != v.Object.UID {
 		// The precondition makes this impossible; an answer about another object

@@ -70,7 +70,7 @@ func refusedCreate(namespace string, got answer, status metav1.Status, readable 
 		// Fairness refuses before a request is processed, in plain text.
 		return true
 	case http.StatusNotFound:
-		return readable && names(status, apipath.Resource{Plural: "namespaces"}, namespace)
+		return readable && names(status, "", "namespaces", namespace)
 	default:
 		return readable && refusalCode(got.code)
 	}
@@ -124,24 +124,10 @@ func settle(got answer) error {
 		return &Refused{about}
 	case !readable:
 		return &UnknownOutcome{about, errUnproven}
-	case got.code == http.StatusConflict, got.failedTest(status):
-		return &Conflict{about}
-	case got.absent(status):
-		return &Gone{about}
-	case refusalCode(got.code):
-		return &Refused{about}
 	default:
-		return &UnknownOutcome{about, errUnproven}
+		failed := got.call.contentType == jsonPatch && testFailed(got.code, status.Details)
+		return settled(about, failed, got.absent(status), errUnproven)
 	}
-}
-
-// failedTest reports whether a JSON patch was refused because it could not be
-// applied, which for our patches means that a test failed: the object has
-// another UID or changed. The API server says so with a 422 that names no
-// object and no field; an object that would be invalid is named with its fields.
-func (a answer) failedTest(status metav1.Status) bool {
-	return a.code == http.StatusUnprocessableEntity && a.call.contentType == jsonPatch &&
-		(status.Details == nil || status.Details.Name == "" && len(status.Details.Causes) == 0)
 }
 
 // readable returns why a read proves nothing, and nil for a 200 that answers
@@ -172,14 +158,14 @@ func readable(got answer) error {
 // absent is A6.2a; the caller has checked the Audit-ID.
 func (a answer) absent(status metav1.Status) bool {
 	resource, err := apipath.Of(a.call.object.APIVersion, a.call.object.Kind)
-	return err == nil && a.code == http.StatusNotFound && a.call.name != "" && names(status, resource, a.call.name)
+	return err == nil && a.code == http.StatusNotFound && names(status, resource.Group, resource.Plural, a.call.name)
 }
 
 // names reports whether a Status says NotFound of exactly this object.
-func names(status metav1.Status, resource apipath.Resource, name string) bool {
+func names(status metav1.Status, group, plural, name string) bool {
 	d := status.Details
 	return status.Reason == metav1.StatusReasonNotFound && d != nil && name != "" &&
-		d.Name == name && d.Group == resource.Group && d.Kind == resource.Plural
+		d.Name == name && d.Group == group && d.Kind == plural
 }
 
 // status returns the answer's Status. It counts only when it is a complete

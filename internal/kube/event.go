@@ -50,7 +50,7 @@ func (o *Objects) WriteEvent(ctx context.Context, about identity.Object, note No
 	}}
 	_, err := o.dynamic.Resource(events.gvr()).Namespace(about.Namespace).Create(ctx, event, metav1.CreateOptions{FieldManager: o.manager})
 	if err != nil {
-		return writeError("create", events.At(about.Namespace, event.GetName()), err)
+		return writeError("create", events, events.At(about.Namespace, event.GetName()), err)
 	}
 	return nil
 }

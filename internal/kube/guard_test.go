@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"fmt"
 	"net/http"
 	"testing"
 
@@ -45,6 +46,53 @@ func TestB32ForeignAnswersAndRepeatedWrites(t *testing.T) {
 		}
 		if n := network.posts.Load(); n != 1 {
 			t.Errorf("%s: the delete was sent %d times", name, n)
+		}
+	}
+}
+
+// B3.2, A6.2a, A3.7: the answers to a guarded patch, judged as every write's.
+func TestB32AnswersToAPatch(t *testing.T) {
+	configMaps := Resource{Version: "v1", Plural: "configmaps", Kind: "ConfigMap"}
+	status := func(code int, reason, details string) string {
+		return fmt.Sprintf(`{"kind":"Status","apiVersion":"v1","status":"Failure","reason":%q,"details":%s,"code":%d}`, reason, details, code)
+	}
+	invalid := func(field string) string {
+		return `{"name":"c","kind":"ConfigMap","causes":[{"reason":"FieldValueInvalid","field":"` + field + `"}]}`
+	}
+	for _, row := range []struct {
+		name, body string
+		code       int
+		want       error
+	}{
+		{"a test did not hold", status(422, "Invalid", `{}`), 422, &Conflict{}},
+		{"the result would be invalid", status(422, "Invalid", invalid("spec.interval")), 422, &Refused{}},
+		{"a finalizer would be added", status(422, "Invalid", invalid("metadata.finalizers")), 422, &Refused{}},
+		{"made again under the name", status(422, "Invalid", invalid("metadata.uid")), 422, &Gone{}},
+		{"422 of a page", "<html>", 422, &UnknownOutcome{}},
+		{"another version", status(409, "Conflict", `{"name":"c","kind":"configmaps"}`), 409, &Conflict{}},
+		{"409 of a page", "<html>", 409, &UnknownOutcome{}},
+		{"absent", status(404, "NotFound", `{"name":"c","kind":"configmaps"}`), 404, &Gone{}},
+		{"another is absent", status(404, "NotFound", `{"name":"d","kind":"configmaps"}`), 404, &UnknownOutcome{}},
+		{"404 of a page", "<html>", 404, &UnknownOutcome{}},
+		{"forbidden", status(403, "Forbidden", `{"name":"c","kind":"configmaps"}`), 403, &Refused{}},
+		{"throttled", "later", 429, &Refused{}},
+		{"failed", status(500, "InternalError", `{}`), 500, &UnknownOutcome{}},
+		{"timed out", status(504, "Timeout", `{}`), 504, &UnknownOutcome{}},
+	} {
+		network := &answers{code: row.code, body: row.body, header: http.Header{"Content-Type": {"application/json"}}}
+		network.header.Set(auditHeader, "echo")
+		o, err := NewObjects(&rest.Config{Host: "http://cluster.invalid", Transport: network, RateLimiter: flowcontrol.NewFakeAlwaysRateLimiter()}, "test")
+		if err != nil {
+			t.Fatal(err)
+		}
+		v := Version{Resource: configMaps, Object: configMapAt("ns", "c"), ResourceVersion: "1"}
+		v.Object.UID = testUID
+		_, err = o.RemoveFinalizerAt(t.Context(), v, 0, "f")
+		if fmt.Sprintf("%T", err) != fmt.Sprintf("%T", row.want) {
+			t.Errorf("%s: %T %v, want %T", row.name, err, err, row.want)
+		}
+		if n := network.posts.Load(); n != 1 {
+			t.Errorf("%s: sent %d times", row.name, n)
 		}
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/http"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -54,8 +53,7 @@ func (o *Objects) jsonPatch(ctx context.Context, v Version, steps ...patchStep) 
 	}
 	object, err := o.patch(ctx, v, types.JSONPatchType, raw, metav1.PatchOptions{FieldManager: o.manager})
 	var refused *Refused
-	if errors.As(err, &refused) && refused.Code == http.StatusUnprocessableEntity {
-		// What the API server answers when a test of the patch does not hold.
+	if errors.As(err, &refused) && testFailed(refused.Code, refused.Details) {
 		return nil, &Conflict{refused.Answer}
 	}
 	return object, err

@@ -44,7 +44,7 @@ func (o *Objects) ReleaseLease(ctx context.Context, namespace, name, holder stri
 	}
 	_, err = o.dynamic.Resource(Leases().gvr()).Namespace(namespace).Update(ctx, lease, metav1.UpdateOptions{FieldManager: o.manager})
 	if err != nil {
-		return writeError("update", Leases().At(namespace, name), err)
+		return writeError("update", Leases(), Leases().At(namespace, name), err)
 	}
 	return nil
 }

@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -93,7 +91,7 @@ func (o *Objects) Get(ctx context.Context, resource Resource, namespace, name st
 	place := resource.At(namespace, name)
 	object, err := o.dynamic.Resource(resource.gvr()).Namespace(namespace).Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
-		return nil, readError("get", place, err)
+		return nil, readError("get", resource, place, err)
 	}
 	return object, nil
 }
@@ -103,7 +101,7 @@ func (o *Objects) GetMetadata(ctx context.Context, resource Resource, namespace,
 	place := resource.At(namespace, name)
 	object, err := o.metadata.Resource(resource.gvr()).Namespace(namespace).Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
-		return nil, readError("get", place, err)
+		return nil, readError("get", resource, place, err)
 	}
 	return object, nil
 }
@@ -128,7 +126,7 @@ func (o *Objects) List(ctx context.Context, resource Resource, sel Selection) ([
 	for {
 		page, err := o.dynamic.Resource(resource.gvr()).Namespace(sel.Namespace).List(ctx, options)
 		if err != nil {
-			return nil, readError("list", resource.At(sel.Namespace, ""), err)
+			return nil, readError("list", resource, resource.At(sel.Namespace, ""), err)
 		}
 		all = append(all, page.Items...)
 		if options.Continue = page.GetContinue(); options.Continue == "" {
@@ -143,69 +141,7 @@ func (o *Objects) ListMetadata(ctx context.Context, resource Resource, sel Selec
 	list, err := o.metadata.Resource(resource.gvr()).Namespace(sel.Namespace).List(ctx,
 		metav1.ListOptions{LabelSelector: sel.Labels, FieldSelector: sel.Fields})
 	if err != nil {
-		return nil, readError("list", resource.At(sel.Namespace, ""), err)
+		return nil, readError("list", resource, resource.At(sel.Namespace, ""), err)
 	}
 	return list.Items, nil
-}
-
-// answerOf takes apart what came back with an error.
-func answerOf(verb string, object identity.Object, err error) Answer {
-	answer := Answer{Verb: verb, Object: object}
-	var status apierrors.APIStatus
-	if errors.As(err, &status) {
-		s := status.Status()
-		answer.Code, answer.Reason, answer.Message, answer.Details = int(s.Code), string(s.Reason), s.Message, s.Details
-	}
-	return answer
-}
-
-func readError(verb string, object identity.Object, err error) error {
-	answer := answerOf(verb, object, err)
-	switch {
-	case answer.Code == http.StatusNotFound && answer.Reason == string(metav1.StatusReasonNotFound):
-		return &Gone{answer}
-	case answer.Code >= 400 && answer.Code < 500 && answer.Code != http.StatusTooManyRequests:
-		return &Refused{answer}
-	default:
-		return &Unreadable{Answer: answer, Cause: err}
-	}
-}
-
-// writeError judges the answer to a write that carried preconditions (B3.2):
-//
-//   - 404, and 409 or 422 that name the UID: the object that was read is gone.
-//     With another code than for a missing one the API server answers for an
-//     object that was created again under the name;
-//   - any other 409: a precondition or a field's owner; nothing was changed;
-//   - any other 4xx but 429: a definite refusal;
-//   - everything else: carried out or not, only a read tells.
-func writeError(verb string, object identity.Object, err error) error {
-	answer := answerOf(verb, object, err)
-	switch {
-	case answer.Code == 0:
-		return &UnknownOutcome{Answer: answer, Cause: err}
-	case answer.Code == http.StatusNotFound:
-		return &Gone{answer}
-	case answer.Code == http.StatusConflict:
-		return &Conflict{answer}
-	case answer.Code == http.StatusTooManyRequests || answer.Code >= 500 || answer.Code == http.StatusRequestTimeout:
-		return &UnknownOutcome{Answer: answer, Cause: err}
-	case answer.Code == http.StatusUnprocessableEntity && namesField(answer, "metadata.uid"):
-		return &Gone{answer}
-	default:
-		return &Refused{answer}
-	}
-}
-
-// namesField reports whether one of the answer's causes is about the field.
-func namesField(answer Answer, field string) bool {
-	if answer.Details == nil {
-		return false
-	}
-	for _, cause := range answer.Details.Causes {
-		if cause.Field == field {
-			return true
-		}
-	}
-	return false
 }

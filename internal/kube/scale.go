@@ -22,14 +22,14 @@ func (o *Objects) ScaleToZero(ctx context.Context, namespace, name string) error
 	client := o.dynamic.Resource(deployments().gvr()).Namespace(namespace)
 	scale, err := client.Get(ctx, name, metav1.GetOptions{}, "scale")
 	if err != nil {
-		return readError("get", place, err)
+		return readError("get", deployments(), place, err)
 	}
 	body, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": scale.GetUID()}, "spec": map[string]any{"replicas": 0}})
 	if err != nil {
 		return fmt.Errorf("scaling %s: %w", place, err)
 	}
 	if _, err := client.Patch(ctx, name, types.MergePatchType, body, metav1.PatchOptions{FieldManager: o.manager}, "scale"); err != nil {
-		return writeError("patch", place, err)
+		return writeError("patch", deployments(), place, err)
 	}
 	return nil
 }

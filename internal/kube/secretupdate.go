@@ -104,7 +104,7 @@ func (o *Objects) UpdateSecret(ctx context.Context, read Secret, change SecretCh
 	answer, err := o.dynamic.Resource(v.Resource.gvr()).Namespace(v.Object.Namespace).
 		Update(ctx, next, metav1.UpdateOptions{FieldManager: o.manager})
 	if err != nil {
-		return Version{}, writeError("update", v.Object, err)
+		return Version{}, writeError("update", v.Resource, v.Object, err)
 	}
 	v.ResourceVersion = answer.GetResourceVersion()
 	return v, nil
@@ -124,7 +124,7 @@ func (o *Objects) DeleteExactly(ctx context.Context, v Version) error {
 		PropagationPolicy: &background,
 	})
 	if err != nil {
-		return writeError("delete", v.Object, err)
+		return writeError("delete", v.Resource, v.Object, err)
 	}
 	return nil
 }
