@@ -177,23 +177,23 @@ func table(columns []*column) string {
 	}
 	fmt.Fprintf(&out, "\n%s, %d CPUs, payloads of about %d kB, %d recoveries one after another and %d deletes each\n\n",
 		helm, runtime.NumCPU(), tablePayload/1024, columns[0].recoveries, columns[0].recoveries)
-	row("per recovery", func(c *column) string { return fmt.Sprintf("%s, %s", c.strategy, c.latency) })
+	row("per recovery", func(c *column) string { return fmt.Sprintf("%s, %s each way", c.strategy, c.latency) })
 	out.WriteString("|" + strings.Repeat(" --- |", len(columns)+1) + "\n")
 	for _, name := range kinds() {
 		row(name, func(c *column) string { return each(c, c.kinds[name]) })
 	}
 	row("**reads**", func(c *column) string { return each(c, sum(c, kinds()[:4])) })
 	row("**writes** but Events", func(c *column) string { return each(c, sum(c, kinds()[4:9])) })
-	row("Secret bytes read as metadata", func(c *column) string { return each(c, c.metadataBytes) })
-	row("Secret bytes read whole", func(c *column) string { return each(c, c.payloadBytes) })
+	row("bytes of storage read as metadata", func(c *column) string { return fmt.Sprint(c.metadataBytes / c.recoveries) })
+	row("bytes of storage read whole", func(c *column) string { return fmt.Sprint(c.payloadBytes / c.recoveries) })
 	row("error to fence", func(c *column) string { return c.fence.String() })
 	row("error to Ready", func(c *column) string { return c.ready.String() })
 	row("the fence stands", func(c *column) string { return c.fenceStands.String() })
 	row("suspended by flux-plunger", func(c *column) string { return c.suspended.String() })
-	row("no manifest stored", func(c *column) string { return c.missing.String() })
-	row(fmt.Sprintf("deletes within %s of the error: unfenced, of them orphans", tableWithin), func(c *column) string {
+	row("no manifest stored: Secret deleted to release stored", func(c *column) string { return c.missing.String() })
+	row(fmt.Sprintf("deletes within %s of the error, before the fence: all, orphaned", tableWithin), func(c *column) string {
 		return fmt.Sprintf("%d, %d", c.ends.unfenced, c.ends.unfencedOrphans)
 	})
-	row("fenced, of them orphans", func(c *column) string { return fmt.Sprintf("%d, %d", c.ends.fenced, len(c.ends.orphans)) })
+	row("the same, once it stood: all, orphaned", func(c *column) string { return fmt.Sprintf("%d, %d", c.ends.fenced, len(c.ends.orphans)) })
 	return out.String()
 }
