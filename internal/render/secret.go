@@ -2,19 +2,13 @@ package render
 
 import (
 	"bytes"
-	"encoding/base64"
 	"encoding/json"
 	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/holdfast-project/holdfast/internal/identity"
 )
-
-// minEmbedded is the shortest Secret value that is looked for inside a longer
-// literal. A shorter one is a word or a port that many literals contain.
-const minEmbedded = 8
 
 // secretData holds Secret values where no formatting verb reaches them: a
 // function prints as an address.
@@ -193,37 +187,4 @@ func itemKeys(items []corev1.KeyToPath) []string {
 		keys = append(keys, item.Key)
 	}
 	return keys
-}
-
-// checkLiterals refuses a Pod that carries a Secret value in plain text (A6.8):
-// the manifest is written to disk, and so would the value be. Beyond an equal
-// environment literal it looks into arguments and inside longer literals (a
-// database URL with its password), raw and in base64.
-func checkLiterals(spec *corev1.PodSpec, slot identity.Slot, secrets [][]byte) error {
-	for _, c := range eachContainer(spec) {
-		for _, env := range c.Env {
-			if holdsSecret(env.Value, secrets) {
-				return refuse("chart", "environment variable %q in container %q of slot %q holds a Secret's value as a literal; let it come from the Secret", env.Name, c.Name, slot)
-			}
-		}
-		for _, word := range slices.Concat(c.Command, c.Args) {
-			if holdsSecret(word, secrets) {
-				return refuse("chart", "the command of container %q in slot %q holds a Secret's value; let it come from the Secret", c.Name, slot)
-			}
-		}
-	}
-	return nil
-}
-
-func holdsSecret(literal string, secrets [][]byte) bool {
-	for _, value := range secrets {
-		if literal == string(value) {
-			return true
-		}
-		encoded := base64.StdEncoding.EncodeToString(value)
-		if len(value) >= minEmbedded && (strings.Contains(literal, string(value)) || strings.Contains(literal, encoded)) {
-			return true
-		}
-	}
-	return false
 }

@@ -121,6 +121,36 @@ func TestLiteralsThatAreSecrets(t *testing.T) {
 	})
 }
 
+// A3.3, A6.8: the manifest is written whole, so that every field of it that holds
+// free text is looked into.
+func TestSecretsOutsideTheEnvironment(t *testing.T) {
+	annotated := func(value string) string {
+		return strings.Replace(smallDeployment, "checksum/config: abc", "agent/config: "+value, 1)
+	}
+	sidecar := func(probe string) string {
+		return strings.Replace(smallDeployment, "image: prepare:latest",
+			"image: prepare@"+testDigest+"\n        restartPolicy: Always\n        startupProbe: "+probe, 1)
+	}
+	driver := strings.Replace(with("container", "volumeMounts: [{name: v, mountPath: /v}]"), "#pod",
+		"- {name: v, csi: {driver: x, volumeAttributes: {password: hunter2-and-more}}}", 1)
+	const keep = "  initContainers: [prepare]\n"
+	for name, row := range map[string]struct {
+		job, deployment, want string
+	}{
+		"an annotation":              {"", annotated(`"user=a;password=hunter2-and-more"`), `annotation "agent/config"`},
+		"an annotation in base64":    {"", annotated(base64.StdEncoding.EncodeToString([]byte("hunter2-and-more"))), `annotation "agent/config"`},
+		"a probe's header":           {keep, sidecar("{httpGet: {port: 1, httpHeaders: [{name: Authorization, value: hunter2-and-more}]}}"), `the startup probe of container "prepare"`},
+		"a probe's path":             {keep, sidecar("{httpGet: {port: 1, path: '/?key=hunter2-and-more'}}"), `the startup probe of container "prepare"`},
+		"a probe's command":          {keep, sidecar("{exec: {command: [x, hunter2-and-more]}}"), `the startup probe of container "prepare"`},
+		"an attribute of a driver's": {"  allow: [csi]\n", driver, `attribute "password" of volume "v"`},
+	} {
+		t.Run("A6.8: "+name, func(t *testing.T) {
+			wantRefusal(t, smallInputs(t, row.job, smallSecret, row.deployment), row.want)
+		})
+	}
+	t.Run("A6.8 lets through a short value", func(t *testing.T) { renderJob(t, "", annotated(`"5432"`)) })
+}
+
 // A4.4: every way to read the original becomes one to read the copy, and other
 // Secrets stay the release's own.
 func TestReferencesToTheSecret(t *testing.T) {

@@ -87,7 +87,7 @@ func jobSlot(in input, objects []object, source JobSource, secret *secretData, s
 			return Slot{}, err
 		}
 	}
-	if err := checkLiterals(&template.Spec, source.Slot, secrets); err != nil {
+	if err := checkLiterals(&template, source.Slot, secrets); err != nil {
 		return Slot{}, err
 	}
 	// The template's own labels make Services, budgets and ReplicaSets claim
