@@ -73,6 +73,8 @@ type model struct {
 	podFails bool
 	// ran is the digest that nodes report.
 	ran string
+	// cutLog ends every log in the middle of a line, with an error.
+	cutLog bool
 }
 
 func newModel(disk *durabletest.FS) *model {
@@ -253,6 +255,9 @@ func (m *model) Events(context.Context, identity.Object) ([]corev1.Event, error)
 
 func (m *model) PodLog(context.Context, string, string, string, kube.PodLogLimits) ([]byte, error) {
 	defer m.begin()()
+	if m.cutLog {
+		return []byte("it began\nand said example-token-5c1"), errors.New("the connection was cut")
+	}
 	return []byte("it said example-token-5c1e0f\n"), nil
 }
 

@@ -250,3 +250,24 @@ func TestFailedJobInTheModel(t *testing.T) {
 		t.Errorf("left %v after %d creates", left, one.model.created)
 	}
 }
+
+// A3.3, A6.8: a log whose connection is cut ends in the middle of a line, perhaps
+// of a Secret value, of which no half may be kept or shown.
+func TestLogThatIsCutOff(t *testing.T) {
+	one := try(t, exampleProfile(t), func(one *trial) { one.model.cutLog, one.model.podFails = true, true })
+	kept := 0
+	for path, content := range one.model.disk.Files() {
+		if strings.Contains(content, "example-token") {
+			t.Errorf("%s holds half a Secret value: %q", path, content)
+		}
+		if strings.Contains(content, "it began") {
+			kept++
+		}
+	}
+	if shown := strings.Join(one.config.Report.(*silent).lines, "\n"); strings.Contains(shown, "example-token") {
+		t.Errorf("half a Secret value is shown:\n%s", shown)
+	}
+	if kept == 0 {
+		t.Error("the whole lines are not kept")
+	}
+}

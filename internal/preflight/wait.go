@@ -262,7 +262,10 @@ func (a *attempt) keepLog(ctx context.Context, j *job, show bool) error {
 		a.Report.Warn(fmt.Sprintf("the log of slot %s could not be read: %s", j.slot.Name, a.Redact.String(err.Error())))
 		return nil
 	}
-	text = a.Redact.Bytes(wholeLines(text, evidence.MaxLogBytes))
+	if err != nil || len(text) >= evidence.MaxLogBytes {
+		text = wholeLines(text)
+	}
+	text = a.Redact.Bytes(text)
 	if len(text) > evidence.MaxLogBytes {
 		text = text[len(text)-evidence.MaxLogBytes:]
 	}
@@ -275,12 +278,9 @@ func (a *attempt) keepLog(ctx context.Context, j *job, show bool) error {
 	return nil
 }
 
-// wholeLines drops the last line of a log that was cut off at its bound: half a
-// Secret value would no longer be recognised.
-func wholeLines(text []byte, bound int) []byte {
-	if len(text) < bound {
-		return text
-	}
+// wholeLines drops the last line of a log that was cut off, at its bound or with
+// its connection: half a Secret value would no longer be recognised.
+func wholeLines(text []byte) []byte {
 	return text[:bytes.LastIndexByte(text, '\n')+1]
 }
 
