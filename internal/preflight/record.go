@@ -35,7 +35,7 @@ func (r *run) makeDirectory() error {
 		AllowFileSystem: r.AllowFileSystem,
 	})
 	if err != nil {
-		return refuseBecause(err, "", "making the evidence directory")
+		return refuseBecause(err, "nothing was created in the cluster: correct the cause and start again in another directory", "making the evidence directory")
 	}
 	r.journal = j
 	r.outcome.Directory, r.outcome.HelperRetained = j.Path(), r.Executable != nil

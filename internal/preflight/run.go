@@ -229,7 +229,7 @@ func (r *run) cleanUp(ctx context.Context, cause error) error {
 		Inventory: inventory, Cluster: r.Cluster, Record: record, Redact: r.Redact.String, Progress: r.progress,
 	})
 	switch {
-	case err != nil && ctx.Err() != nil:
+	case errors.Is(err, context.Canceled):
 		return ErrInterrupted
 	case err != nil:
 		return &Unfinished{Cause: cause, Err: err}

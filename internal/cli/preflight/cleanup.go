@@ -81,7 +81,9 @@ func (c *command) endCleanup(signals *interrupts, inventory *evidence.Inventory,
 	c.printer.Close()
 	if err != nil {
 		c.code = exitIncomplete
-		if number, ok := signals.code(); ok && signals.first.Err() != nil {
+		// A result that could not be made durable is no interruption, though a
+		// signal may have come while it was tried (A6.10).
+		if number, ok := signals.code(); ok && errors.Is(err, context.Canceled) {
 			c.code = number
 			err = errors.New("interrupted by a signal; no result was written")
 		}

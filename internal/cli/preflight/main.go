@@ -108,7 +108,7 @@ Flags:
 Exit codes:
   0  passed or cleaned up: everything recorded is confirmed absent
   1  failed, or a create is uncertain, or a deletion is unconfirmed
-  2  refused: nothing was made and nothing was sent to change the cluster
+  2  refused: nothing was created in the cluster, and nothing was changed or deleted
   3  everything else is confirmed gone, and what is uncertain is reconciled
   129, 130, 143  a signal ended it
 `
