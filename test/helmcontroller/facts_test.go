@@ -148,8 +148,12 @@ func TestReminderWrittenTooEarlyIsWiped(t *testing.T) {
 	key := types.NamespacedName{Namespace: "early", Name: "hr"}
 	hr := b.install(t, key, held)
 	must(t, b.Stick(t.Context(), key, lab.Damage{}))
-	stop := b.gate.Hold(helmcontroller.PointBeforeStatusPatch, key)
+	// The pass must be the delete's: one that retries the upgrade may still run.
+	deleting := b.gate.Hold(helmcontroller.PointSawDelete, key)
 	must(t, b.Delete(t.Context(), key))
+	arrive(t, deleting)
+	stop := b.gate.Hold(helmcontroller.PointBeforeStatusPatch, key)
+	deleting.Release()
 	arrive(t, stop)
 	b.remember(t, key)
 	_, err := b.Ask(t.Context(), key)

@@ -4,13 +4,16 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"log/slog"
 	"os"
 	"strings"
 	"testing"
 	"time"
 
 	helmv2 "github.com/fluxcd/helm-controller/api/v2"
+	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/holdfast-project/holdfast/test/controlplane"
 	"github.com/holdfast-project/holdfast/test/helmcontroller"
@@ -44,6 +47,8 @@ func run(m *testing.M) int {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
+	ctrl.SetLogger(logr.Discard())                 // what the stand-in would log
+	slog.SetDefault(slog.New(slog.DiscardHandler)) // and Helm's own words for what the tests provoke
 	cp, err := controlplane.Start(ctx, controlplane.Options{NoPodRunner: true, NoScheduler: true})
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)

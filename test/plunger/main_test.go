@@ -5,6 +5,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"log/slog"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -60,7 +61,8 @@ func TestMain(m *testing.M) { os.Exit(run(m)) }
 func run(m *testing.M) int {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	ctrl.SetLogger(logr.Discard()) // the stand-in's words; a test shows flux-plunger's when it fails
+	ctrl.SetLogger(logr.Discard())                 // the stand-in's words; a test shows flux-plunger's when it fails
+	slog.SetDefault(slog.New(slog.DiscardHandler)) // and Helm's, about what the tests provoke
 	// The tests wait far more than they compute: two at a time, as a machine of two
 	// cores is given, would leave it idle.
 	flag.Parse()

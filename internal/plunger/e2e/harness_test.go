@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -46,7 +47,8 @@ func TestMain(m *testing.M) { os.Exit(run(m)) }
 func run(m *testing.M) int {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	ctrl.SetLogger(logr.Discard())
+	ctrl.SetLogger(logr.Discard())                 // the stand-in's words; a test shows flux-plunger's when it fails
+	slog.SetDefault(slog.New(slog.DiscardHandler)) // and Helm's, about what the tests provoke
 	cp, err := controlplane.Start(ctx, controlplane.Options{NoPodRunner: true, NoScheduler: true})
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
