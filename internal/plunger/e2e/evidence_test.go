@@ -2,8 +2,8 @@ package e2e
 
 import (
 	"context"
+	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/holdfast-project/holdfast/internal/plunger"
+	"github.com/holdfast-project/holdfast/internal/plunger/contract"
 	"github.com/holdfast-project/holdfast/internal/plunger/decide"
 	"github.com/holdfast-project/holdfast/test/helmcontroller"
 	"github.com/holdfast-project/holdfast/test/helmcontroller/lab"
@@ -238,30 +239,51 @@ func TestOrdinaryWorkCausesNoWrite(t *testing.T) {
 	}
 }
 
-// B8.5: a dry run decides, and writes nothing but events.
+// B8.5: a dry run decides, and writes nothing but events. Nor does it take for
+// done what it did not do: asked again it decides the same, without a delay.
 func TestDryRunWritesNothing(t *testing.T) {
-	b := shared
-	key := b.namespace(t, "dry", 1)[0]
-	requests, decided := &tap{}, make(chan struct{})
-	var once sync.Once
-	b.start(t, key.Namespace, decide.Repair, requests.wrap, func(c *plunger.Config) {
-		c.DryRun = true
-		c.Log = funcr.New(func(_, line string) {
-			if strings.Contains(line, "would write") {
-				once.Do(func() { close(decided) })
+	for name, row := range map[string]struct {
+		fenced bool
+		verb   decide.Verb
+	}{
+		"dry":       {false, decide.SetFence},
+		"dryfenced": {true, decide.Rewrite},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := shared
+			key := b.namespace(t, name, 1)[0]
+			requests, decided := &tap{}, make(chan struct{}, 100)
+			if row.fenced {
+				must(t, b.Edit(t.Context(), key, func(hr *helmv2.HelmRelease) { hr.Finalizers = append(hr.Finalizers, contract.Fence) }))
 			}
-		}, funcr.Options{})
-	})
-	must(t, b.Stick(t.Context(), key, lab.Damage{}))
-	select {
-	case <-decided:
-	case <-time.After(30 * time.Second):
-		t.Fatal("nothing was decided")
-	}
-	requests.mu.Lock()
-	defer requests.mu.Unlock()
-	if len(requests.writes) > 0 {
-		t.Errorf("wrote %v", requests.writes)
+			must(t, b.Stick(t.Context(), key, lab.Damage{}))
+			b.start(t, key.Namespace, decide.Repair, requests.wrap, func(c *plunger.Config) {
+				c.DryRun = true
+				c.Log = funcr.New(func(_, line string) {
+					if strings.Contains(line, "would write") && strings.Contains(line, string(row.verb)) {
+						decided <- struct{}{}
+					}
+				}, funcr.Options{})
+			})
+			for look := range 2 {
+				select {
+				case <-decided:
+				case <-time.After(30 * time.Second):
+					t.Fatalf("%s was not decided in look %d", row.verb, look+1)
+				}
+				must(t, b.Edit(t.Context(), key, func(hr *helmv2.HelmRelease) {
+					hr.Labels = map[string]string{"look": strconv.Itoa(look)}
+				}))
+			}
+			requests.mu.Lock()
+			defer requests.mu.Unlock()
+			if len(requests.writes) > 0 {
+				t.Errorf("wrote %v", requests.writes)
+			}
+			if said := b.events(t, key); len(said) > 0 {
+				t.Errorf("said %v", said)
+			}
+		})
 	}
 }
 

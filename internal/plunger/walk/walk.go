@@ -38,6 +38,10 @@ const (
 	conflicts = 5
 	// deferral is how long a walk that lost more often waits.
 	deferral = 2 * time.Second
+	// dryLook is how long a dry run leaves a release alone after it said what it
+	// would write: what it would change stays as it is, and asking every moment
+	// would only be load (B8.5). Each change of the object brings a look as well.
+	dryLook = time.Minute
 	// maxSteps ends a walk that does not come to an end by itself; the longest,
 	// reclaim with every conflict, takes under thirty.
 	maxSteps = 60
@@ -119,8 +123,8 @@ func (w *Walker) step(ctx context.Context, c *Case, action decide.Action) (after
 		return 0, false, w.Look(ctx, c)
 	case action.Verb.Writes() && w.DryRun:
 		logr.FromContextOrDiscard(ctx).Info("would write, but for --dry-run", "verb", action.Verb, "why", action.Why)
-		w.tell(ctx, c, action)
-		return deferral, true, nil
+		w.report(ctx, c, action) // and nothing is remembered as done
+		return dryLook, true, nil
 	case action.Verb.Writes():
 		return w.settle(ctx, c, action, w.write(ctx, c, action))
 	default:
@@ -178,6 +182,11 @@ func (w *Walker) tell(ctx context.Context, c *Case, action decide.Action) {
 		return
 	}
 	c.Memory = c.Memory.After(action, c.Release, w.Options, w.Now())
+	w.report(ctx, c, action)
+}
+
+// report writes the events of an action.
+func (w *Walker) report(ctx context.Context, c *Case, action decide.Action) {
 	w.Teller.Tell(ctx, *c.Release, action.Events, w.Now())
 	if !action.Claimed {
 		return
