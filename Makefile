@@ -66,3 +66,42 @@ mutants: ## plant faults in what decides and see that the tests notice each of t
 .PHONY: chart
 chart: ## write what is derived from the chart: its README and the Kustomize form
 	go run ./test/chart/generate
+
+# The release is made without a container engine, and without a network beyond the
+# Go module proxy. The tools have a module of their own, so that what they need is
+# nothing that the commands link.
+CYCLONEDX := go run github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod@v1.10.0
+VERSION := $(shell awk '/^appVersion:/{print $$2}' charts/flux-plunger/Chart.yaml)
+CHART_VERSION := $(shell awk '/^version:/{print $$2}' charts/flux-plunger/Chart.yaml)
+ARCHS := amd64 arm64
+IMAGE_DIR := dist/image/flux-plunger
+
+test: test-release
+.PHONY: test-release
+test-release: ## test the tools of the release
+	go -C tools/release test ./...
+
+verify: verify-release
+.PHONY: verify-release
+verify-release:
+	go -C tools/release mod tidy -diff
+	go -C tools/release vet ./...
+
+.PHONY: binaries
+binaries: ## build the commands for every platform, each with its SBOM, into dist/
+	@rm -rf dist && mkdir -p dist
+	for arch in $(ARCHS); do for command in flux-plunger upgrade-production-images; do \
+	  GOOS=linux GOARCH=$$arch $(GOBUILD) -o dist/$${command}_linux_$$arch ./cmd/$$command; \
+	  $(CYCLONEDX) bin -json -std -noserial -notimestamp -version $(VERSION) -output dist/$${command}_linux_$$arch.cdx.json dist/$${command}_linux_$$arch; \
+	done; done
+
+.PHONY: image
+image: binaries ## build flux-plunger's image from scratch, as an OCI layout in dist/image
+	@mkdir -p dist/image
+	go -C tools/release run ./image --out $(CURDIR)/$(IMAGE_DIR) --name flux-plunger --revision $(REVISION) --version $(VERSION) \
+	  $(foreach arch,$(ARCHS),linux/$(arch)=$(CURDIR)/dist/flux-plunger_linux_$(arch)=$(CURDIR)/dist/flux-plunger_linux_$(arch).cdx.json) | tee dist/image/flux-plunger.digest
+
+.PHONY: release
+release: image ## put everything of a release into dist/: binaries, SBOMs, image, the chart with the image pinned, checksums
+	go -C tools/release run ./chart --chart $(CURDIR)/charts/flux-plunger --digest $$(cat dist/image/flux-plunger.digest) --out $(CURDIR)/dist/flux-plunger-$(CHART_VERSION).tgz
+	cd dist && find . -type f ! -name SHA256SUMS -printf '%P\n' | LC_ALL=C sort | xargs sha256sum > SHA256SUMS

@@ -313,3 +313,29 @@ func checkExpression(t *testing.T, expression string, known []string) {
 		}
 	}
 }
+
+// B7.8: the package that is released is a chart that Helm loads, and runs the
+// pinned image in the Deployment and the hook alike.
+func TestReleasedPackagePinsTheImage(t *testing.T) {
+	t.Parallel()
+	digest := "sha256:" + strings.Repeat("cd", 32)
+	archive := filepath.Join(t.TempDir(), "flux-plunger.tgz")
+	absolute, err := filepath.Abs(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), "go", "run", "./chart", "--chart", absolute, "--digest", digest, "--out", archive)
+	cmd.Dir = "../../tools/release"
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("packing the chart: %v\n%s", err, out)
+	}
+	packed, err := rendered.Render(t.Context(), archive, rendered.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for kind, object := range workloads(t, packed) {
+		if _, _, container := pod(t, object); !strings.HasSuffix(container["image"].(string), "@"+digest) {
+			t.Errorf("%s runs %v", kind, container["image"])
+		}
+	}
+}
