@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"path/filepath"
+	"regexp"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/runtime"
@@ -48,14 +49,19 @@ type Client struct {
 	counts map[Count]int
 }
 
+// quotedByParser is what the YAML parser quotes of a file: of a password that
+// begins with an asterisk and is not quoted, the rest of it.
+var quotedByParser = regexp.MustCompile(`'[^']*'`)
+
 // New makes a client from the bytes of a kubeconfig, which were read and hashed
 // once by the caller (A5.3), and the name of a context in it. It sends nothing
-// and starts no exec plugin. A kubeconfig that skips TLS verification is
+// and starts no exec plugin. An error can quote a URL of the kubeconfig with a
+// password in it: redact it. A kubeconfig that skips TLS verification is
 // refused: an answer that anybody can give proves nothing.
 func New(kubeconfig []byte, contextName string, options Options) (*Client, error) {
 	file, err := clientcmd.Load(kubeconfig)
 	if err != nil {
-		return nil, fmt.Errorf("parsing the kubeconfig: %w", err)
+		return nil, fmt.Errorf("parsing the kubeconfig: %s", quotedByParser.ReplaceAllString(err.Error(), "'…'"))
 	}
 	if _, found := file.Contexts[contextName]; !found || contextName == "" {
 		return nil, fmt.Errorf("finding context %q in the kubeconfig: it is not there", contextName)

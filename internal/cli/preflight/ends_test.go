@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/holdfast-project/holdfast/internal/cleanup"
+	"github.com/holdfast-project/holdfast/internal/redact"
 	"github.com/holdfast-project/holdfast/internal/ui"
 )
 
@@ -36,6 +37,27 @@ func TestEndOfACleanupBesideASignal(t *testing.T) {
 			}
 			if c.code != row.code || !strings.Contains(shown.String(), row.want) {
 				t.Errorf("exit %d, want %d\n%s", c.code, row.code, shown.String())
+			}
+		})
+	}
+}
+
+// A3.8: what is wrong with a kubeconfig is said without the passwords in it.
+func TestRefusedKubeconfigHidesItsPasswords(t *testing.T) {
+	const canary = "s3cr3t-canary"
+	for name, row := range map[string]struct{ cluster, user, want string }{
+		"a proxy of an unknown scheme":    {`server: "https://h:1", proxy-url: "foo://a:` + canary + `@p:1"`, "", "unsupported scheme"},
+		"a proxy that cannot be parsed":   {`server: "https://h:1", proxy-url: "http://a:` + canary + `@p:port"`, "", "proxy-url"},
+		"a server that cannot be parsed":  {`server: "https://a:` + canary + `@h:port"`, "", "host must be a URL"},
+		"a password that is a YAML alias": {`server: "https://h:1"`, "password: *" + canary, "unknown anchor"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			kubeconfig := "apiVersion: v1\nkind: Config\nclusters: [{name: c, cluster: {" + row.cluster + "}}]\n" +
+				"contexts: [{name: c, context: {cluster: c, user: u}}]\nusers: [{name: u, user: {" + row.user + "}}]\n"
+			c := &command{redact: &redact.Redactor{}, options: options{context: "c"}}
+			_, err := c.client(protected{path: "/kubeconfig", data: []byte(kubeconfig)})
+			if err == nil || !strings.Contains(err.Error(), row.want) || strings.Contains(err.Error(), canary) {
+				t.Errorf("%v, want %q", err, row.want)
 			}
 		})
 	}

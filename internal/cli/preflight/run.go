@@ -102,7 +102,7 @@ func (c *command) client(kubeconfig protected) (*kube.Client, error) {
 		Warn:      func(text string) { c.printer.Warn("the API server says: " + c.redact.String(text)) },
 	})
 	if err != nil {
-		return nil, &refusal{sentence: err.Error(), cause: err}
+		return nil, &refusal{sentence: c.redact.String(err.Error()), cause: err}
 	}
 	for _, secret := range client.Credentials() {
 		c.redact.Add([]byte(secret))
