@@ -287,6 +287,28 @@ func TestA4_7_ResumeDiesBeforeEachOperation(t *testing.T) {
 	}
 }
 
+// A2.4: each operation by which a resume writes its attempt or the registry fails.
+// Nothing is sent from then on, and a UID that only memory knows is told.
+func TestA4_7_FailedDurabilityStopsAResume(t *testing.T) {
+	base := dies(t, exampleProfile(t), evidence.StartedFile(identity.SlotWorker)).cleaned(t)
+	judged := 0
+	for at, op := range base.resume(t, func(*trial) {}).model.disk.Trace() {
+		registry := strings.Contains(op.Path, evidence.JournalFile+".staging")
+		if !registry && !strings.Contains(op.Path, "/upgrade-preflight-resume.") {
+			continue
+		}
+		fault := durabletest.Fault{At: at + 1, Err: errors.New("injected I/O error")}
+		one := base.resume(t, func(one *trial) { one.model.disk.Inject(fault) })
+		if trace := one.model.disk.Trace(); at < len(trace) {
+			judgeFault(t, one, fault, trace[at])
+			judged++
+		}
+	}
+	if judged < 100 {
+		t.Errorf("the sweep has shrunk to %d operations", judged)
+	}
+}
+
 // resumeUntil is a resume that dies before an operation; nil when it did not come
 // to resume at all.
 func (i interrupted) resumeUntil(t *testing.T, at int) *trial {
