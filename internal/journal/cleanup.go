@@ -61,7 +61,8 @@ func (c *Cleanup) Path() string { return c.dir.Path() }
 func (c *Cleanup) ErrorPath() string { return filepath.Join(c.dir.Path(), evidence.ErrorFile) }
 
 // Report appends one line to preflight-cleanup.err, which the caller has
-// redacted. Control characters in it become spaces.
+// redacted. What could change how the line is shown becomes a space: control
+// characters, and those that reorder or break text.
 func (c *Cleanup) Report(line string) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -73,7 +74,7 @@ func (c *Cleanup) Report(line string) error {
 }
 
 func printable(r rune) rune {
-	if unicode.IsControl(r) {
+	if unicode.IsControl(r) || unicode.In(r, unicode.Cf, unicode.Zl, unicode.Zp) {
 		return ' '
 	}
 	return r

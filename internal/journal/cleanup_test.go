@@ -29,7 +29,7 @@ func TestA6_1_CleanupDirectory(t *testing.T) {
 	if got, exists := disk.Files()[c.ErrorPath()]; !exists || got != "" {
 		t.Errorf("the error file reads %q, exists %t", got, exists)
 	}
-	if err := errors.Join(c.Report("delete Secret x: refused\nby \x1b[31mred"), c.Observe("0001-secret.json", map[string]string{"kind": "Secret"})); err != nil {
+	if err := errors.Join(c.Report("delete Secret x: refused\nby \x1b[31mred \u202egpj.exe\u2028y"), c.Observe("0001-secret.json", map[string]string{"kind": "Secret"})); err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"preflight-api-started.json", ".hidden", "a/b", "", ".."} {
@@ -42,6 +42,9 @@ func TestA6_1_CleanupDirectory(t *testing.T) {
 		t.Fatal(err)
 	}
 	files := disk.Files()
+	if got, want := files[c.ErrorPath()], "delete Secret x: refused by  [31mred  gpj.exe y\n"; got != want {
+		t.Errorf("the error file reads %q, want %q", got, want)
+	}
 	if !strings.Contains(files[path], `"complete": false`) || filepath.Dir(path) != c.Path() {
 		t.Errorf("%s reads %s", path, files[path])
 	}
