@@ -71,6 +71,12 @@ func rules() []rule {
 			why: "a decision rests on live reads, never on a cache"},
 		{from: "internal/plunger/drain", direct: []string{"sigs.k8s.io/controller-runtime/pkg/manager", "sigs.k8s.io/controller-runtime/pkg/cache"},
 			why: "when the drain runs the manager and its caches are gone"},
+		{from: "internal/plunger", deps: []string{"internal/plunger/unfence", "internal/plunger/hook"},
+			why: "the controller drops a fence on proof; letting go without it is the hook's and a person's (B5.3)"},
+		{from: "internal/plunger/hook", deps: []string{"sigs.k8s.io/controller-runtime/pkg/manager", "sigs.k8s.io/controller-runtime/pkg/cache"},
+			why: "what lets a release go reads it live"},
+		{from: "internal/plunger/unfence", deps: []string{"sigs.k8s.io/controller-runtime/pkg/manager", "sigs.k8s.io/controller-runtime/pkg/cache"},
+			why: "what lets a release go reads it live"},
 	}
 }
 
