@@ -106,7 +106,7 @@ func Run(ctx context.Context, config Config) (Outcome, error) {
 	}
 	path, err := config.Record.Publish(result)
 	if err != nil {
-		return Outcome{}, fmt.Errorf("publishing the cleanup's result: %w", err)
+		return Outcome{}, err
 	}
 	return Outcome{Result: result, Path: path}, nil
 }

@@ -3,7 +3,6 @@ package preflight
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"github.com/holdfast-project/holdfast/internal/cleanup"
 	"github.com/holdfast-project/holdfast/internal/cleanup/advice"
@@ -34,7 +33,7 @@ func (c *command) cleanup() error {
 	}
 	record, err := journal.NewCleanup(dir)
 	if err != nil {
-		return fmt.Errorf("making the cleanup's directory: %w", err)
+		return err
 	}
 	outcome, err := cleanup.Run(signals.first, cleanup.Config{
 		Inventory: inventory, Cluster: client, Record: record,
