@@ -59,6 +59,11 @@ bench: build ## measure against the floor and against shell with kubectl
 table: ## measure both strategies of flux-plunger side by side: the table of docs/design/fence.md
 	go test -count 1 -timeout 20m -run '^$$' -bench '^BenchmarkStrategies$$' -benchtime 30x ./test/plunger
 
+.PHONY: explore
+explore: ## play the cleanup on every disk that a crash can leave, in every world
+	@report=$$(mktemp); trap 'rm -f "$$report"' EXIT; \
+	go test -count=1 -timeout 60m -v -run '^TestExplore$$' ./test/explore -args -full -report "$$report"; cat "$$report"
+
 .PHONY: mutants
 mutants: ## plant faults in what decides and see that the tests notice each of them
 	go run ./test/mutants -generate internal/cleanup/decide,internal/preflight/decide,internal/plunger/decide

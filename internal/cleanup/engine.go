@@ -69,8 +69,7 @@ func (e *engine) run(ctx context.Context) (*decide.Conclusion, error) {
 		if ctx.Err() != nil {
 			return nil, fmt.Errorf("cleaning up: interrupted: %w", context.Cause(ctx))
 		}
-		e.state.Now = time.Since(e.began)
-		step := decide.Decide(e.state)
+		step := e.next(time.Since(e.began))
 		if step.Conclusion != nil {
 			return step.Conclusion, nil
 		}
@@ -96,17 +95,33 @@ func (e *engine) await(ctx context.Context, wake time.Duration) error {
 	case <-due:
 	case a := <-e.answers:
 		e.inFlight--
-		delete(e.state.InFlight, a.request)
-		return e.take(a)
+		return e.arrive(a)
 	}
 	return nil
 }
 
+// next decides at a moment since the engine began.
+func (e *engine) next(now time.Duration) decide.Step {
+	e.state.Now = now
+	return decide.Decide(e.state)
+}
+
+// depart notes that a request is on its way and returns what carries it out.
+func (e *engine) depart(request decide.Request) func(context.Context, *answer) {
+	e.state.InFlight[request] = true
+	return e.asking(request)
+}
+
+// arrive takes the answer to a request that was on its way.
+func (e *engine) arrive(a answer) error {
+	delete(e.state.InFlight, a.request)
+	return e.take(a)
+}
+
 // send starts one request.
 func (e *engine) send(ctx context.Context, request decide.Request) {
-	e.state.InFlight[request] = true
 	e.inFlight++
-	ask := e.asking(request)
+	ask := e.depart(request)
 	go func() {
 		bound := readTimeout
 		if request.Verb == decide.Delete {
@@ -134,7 +149,7 @@ func (e *engine) asking(request decide.Request) func(context.Context, *answer) {
 	case decide.Delete:
 		e.counts.Deletes++
 		proven := e.proven[request.Ref]
-		e.record.progress(e.elapsed(), request.Ref, proven.Object(), "deleting")
+		e.record.progress(e.state.Now, request.Ref, proven.Object(), "deleting")
 		return func(ctx context.Context, a *answer) { a.err = e.remove(ctx, proven, request.Propagation) }
 	default:
 		e.counts.Reads++
@@ -161,5 +176,3 @@ func (e *engine) place(request decide.Request) identity.Object {
 func (e *engine) remove(ctx context.Context, proven evidence.Acknowledged, propagation decide.Propagation) error {
 	return e.Cluster.Delete(ctx, proven.Object(), kube.Propagation(propagation))
 }
-
-func (e *engine) elapsed() time.Duration { return time.Since(e.began) }

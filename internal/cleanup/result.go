@@ -19,7 +19,7 @@ func (e *engine) result(c *decide.Conclusion, took time.Duration) evidence.Resul
 		Resources: []evidence.ResourceResult{}, PlannedNames: []evidence.PlannedResult{}, Pods: []evidence.PodResult{},
 		Cluster: []identity.Cluster{}, Requests: e.counts,
 		StartedAt:            e.began.UTC().Format(time.RFC3339Nano),
-		FinishedAt:           time.Now().UTC().Format(time.RFC3339Nano),
+		FinishedAt:           e.began.Add(took).UTC().Format(time.RFC3339Nano),
 		DurationMilliseconds: took.Milliseconds(),
 	}
 	for _, read := range e.state.Cluster {

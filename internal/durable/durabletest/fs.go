@@ -41,6 +41,7 @@ type FS struct {
 	fault     *Fault
 	stopAt    int
 	stopped   bool
+	look      func(Op)
 }
 
 // inode is a file, a directory, or something that has only a mode.
@@ -143,13 +144,18 @@ func (f *FS) walk(name string) (*inode, error) {
 // links counts the names of n, as the file system now is.
 func (f *FS) links(n *inode) uint64 {
 	var count uint64
-	f.eachDirectory(func(_ string, d *inode) {
+	var descend func(d *inode)
+	descend = func(d *inode) {
 		for _, entry := range d.entries {
 			if entry == n {
 				count++
 			}
+			if entry.mode.IsDir() {
+				descend(entry)
+			}
 		}
-	})
+	}
+	descend(f.root)
 	return count
 }
 

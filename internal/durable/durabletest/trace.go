@@ -61,6 +61,15 @@ func (f *FS) StopAt(n int) {
 	f.stopAt = n
 }
 
+// Watch has look called before every operation that follows, with that
+// operation, while nothing is half done: what a crash at that moment may leave
+// can be asked for in it.
+func (f *FS) Watch(look func(next Op)) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.look = look
+}
+
 // Trace returns the operations so far, with those that failed.
 func (f *FS) Trace() []Op {
 	f.mu.Lock()
@@ -90,6 +99,11 @@ func (f *FS) begin(op Op) (apply bool, err error) {
 func (f *FS) operate(op Op, check func() error, change func()) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if look := f.look; look != nil && !f.stopped {
+		f.mu.Unlock()
+		look(op)
+		f.mu.Lock()
+	}
 	if f.stopped {
 		return ErrStopped
 	}

@@ -1,0 +1,108 @@
+package explore
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/holdfast-project/holdfast/internal/durable/durabletest"
+	"github.com/holdfast-project/holdfast/internal/evidence"
+	"github.com/holdfast-project/holdfast/internal/journal"
+)
+
+// Interrupt plays a cleanup with its real record on an image, takes every disk
+// that a crash at each of its operations can leave, and plays a cleanup on each:
+// a fresh one, or, while again is positive, one that is itself interrupted so.
+// It returns how many disks there were.
+func (e *Explorer) Interrupt(image *Image, world *World, expect evidence.Expectation, again int) (int, error) {
+	disk := image.Disk.Killed()
+	dir, err := evidence.Open(disk, root)
+	if err != nil {
+		return 0, fmt.Errorf("opening an image: %w", err)
+	}
+	defer func() { _ = dir.Close() }()
+	if _, err := dir.Load(expect); err != nil {
+		return 0, fmt.Errorf("loading an image: %w", err)
+	}
+	// What the cluster is at each disk: the cleanup changes both.
+	type left struct {
+		image *Image
+		world *World
+	}
+	var found []left
+	seen := map[uint64]bool{}
+	w := world.Clone()
+	look := func(durabletest.Op) {
+		for state := range disk.CrashStatesBut(func(name string) bool { return name == evidence.ObservationsDirectory }) {
+			hash := hashText(state.Fingerprint(plainName))
+			if key := pair(hash, w.Hash()); !seen[key] {
+				seen[key] = true
+				found = append(found, left{develop(state, hash, expect), w.Clone()})
+			}
+		}
+	}
+	disk.Watch(look)
+	record, err := journal.NewCleanup(dir)
+	if err != nil {
+		return 0, fmt.Errorf("beginning the record of a cleanup: %w", err)
+	}
+	e.play(image, w, Weather{}, record, func(*World) { look(durabletest.Op{}) })
+	look(durabletest.Op{})
+	disk.Watch(nil)
+	deeper := 0
+	for _, l := range found {
+		if l.image.Seen != image.Seen {
+			e.Tally.count(&e.Tally.Lost, "a crash of a cleanup changes the evidence from\n%sto\n%s", describe(image), describe(l.image))
+			continue
+		}
+		e.noteAll([]*Image{l.image}, l.world.Hash())
+		if again == 0 {
+			e.Judge(l.image, l.world, 0)
+			continue
+		}
+		n, err := e.Interrupt(l.image, l.world, expect, again-1)
+		if err != nil {
+			return 0, err
+		}
+		deeper += n
+	}
+	return len(found) + deeper, record.Close()
+}
+
+// Interrupts interrupts the cleanup of every image that a loader can tell apart,
+// in worlds spread evenly over its thin ones, so that there are about as many
+// cleanups as asked for, and interrupts the cleanup after that in the first
+// of them as well, twice in all if again is 1.
+func (e *Explorer) Interrupts(album *Album, expect evidence.Expectation, about, again int) (disks int, err error) {
+	type start struct {
+		image *Image
+		world *World
+	}
+	var starts []start
+	for _, m := range album.moments() {
+		for _, image := range representatives(album.at[m]) {
+			if image.Inventory == nil {
+				continue
+			}
+			Worlds(e.Cluster, album.slots, m.statuses(), func(int) Width { return Thin }, func(w *World) {
+				starts = append(starts, start{image, w})
+			})
+		}
+	}
+	var mu sync.Mutex
+	var work []func()
+	for i := 0; i < len(starts); i += max(1, len(starts)/about) {
+		s, depth := starts[i], 0
+		if i == 0 || i > len(starts)*9/10 && len(work)%4 == 0 {
+			depth = again
+		}
+		work = append(work, func() {
+			n, failure := e.Interrupt(s.image, s.world, expect, depth)
+			mu.Lock()
+			defer mu.Unlock()
+			disks, err = disks+n, errors.Join(err, failure)
+		})
+	}
+	sideBySide(work)
+	return disks, err
+}

@@ -1,0 +1,221 @@
+package explore
+
+import (
+	"fmt"
+	"sync"
+
+	"github.com/holdfast-project/holdfast/internal/evidence"
+	"github.com/holdfast-project/holdfast/internal/identity"
+	"github.com/holdfast-project/holdfast/internal/kube"
+)
+
+// Tally counts what must never happen. It is safe for concurrent use.
+type Tally struct {
+	mu sync.Mutex
+	// Wrong are DELETEs that no durable receipt proves, or that come while a
+	// consumer of ours could still run; False are verdicts that claim too much;
+	// Adopted are objects taken for ours by their name; Lost are records that
+	// were durable, or had to be, and are not read; Stuck are cleanups that had
+	// nothing in their way and did not finish.
+	Wrong, False, Adopted, Lost, Stuck int
+	// Notes describe the first of them.
+	Notes []string
+}
+
+// kept bounds the notes: a broken rule is broken ten thousand times.
+const kept = 5
+
+func (t *Tally) count(counter *int, format string, args ...any) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	*counter++
+	if len(t.Notes) < kept {
+		t.Notes = append(t.Notes, fmt.Sprintf(format, args...))
+	}
+}
+
+// Clean reports whether nothing of it happened.
+func (t *Tally) Clean() bool { return t.Wrong+t.False+t.Adopted+t.Lost+t.Stuck == 0 }
+
+// oracle judges one cleanup. It knows the world's truth and the two rules, and
+// nothing of how the decision is made.
+type oracle struct {
+	tally     *Tally
+	inventory *evidence.Inventory
+	weather   Weather
+	start     *World
+	// proven are the UIDs in the receipts on the disk; names are all planned
+	// places, and open those whose create is uncertain, each with whether it was
+	// reconciled.
+	proven map[string]bool
+	names  map[identity.Object]bool
+	open   map[identity.Object]bool
+}
+
+func newOracle(tally *Tally, inventory *evidence.Inventory, world *World, weather Weather) *oracle {
+	o := &oracle{tally: tally, inventory: inventory, weather: weather, start: world.Clone(), proven: map[string]bool{}, names: map[identity.Object]bool{}, open: map[identity.Object]bool{}}
+	for _, r := range inventory.Resources {
+		o.proven[r.Object().UID] = true
+	}
+	for _, s := range inventory.Slots {
+		o.names[s.Object] = true
+		if s.State == evidence.StateUncertain {
+			o.open[s.Object] = s.Reconciled
+		}
+	}
+	return o
+}
+
+// deletes judges a DELETE as it leaves.
+func (o *oracle) deletes(w *World, object identity.Object, propagation kube.Propagation) {
+	if !o.proven[object.UID] {
+		counter, why := &o.tally.Wrong, "no receipt proves it"
+		if w.lives(object.UID) {
+			counter, why = &o.tally.Adopted, "it was found in the cluster"
+		}
+		o.tally.count(counter, "%s is deleted, and %s\n%s", object, why, o.scene())
+		return
+	}
+	want := kube.Orphan
+	if object.Consumer() {
+		want = kube.Foreground
+	}
+	if propagation != want {
+		o.tally.count(&o.tally.Wrong, "%s is deleted with %q\n%s", object, propagation, o.scene())
+	}
+	if object.Consumer() {
+		return
+	}
+	if consumer := o.consumer(w); consumer != "" {
+		o.tally.count(&o.tally.Wrong, "%s is deleted while %s\n%s", object, consumer, o.scene())
+	}
+}
+
+// consumer names something of ours that could still run, or that nobody can
+// exclude.
+func (o *oracle) consumer(w *World) string {
+	for place, reconciled := range o.open {
+		if place.Consumer() && !reconciled {
+			return "the create of " + place.String() + " is uncertain"
+		}
+	}
+	for i := range w.Objects {
+		if x := &w.Objects[i]; x.Ours && (x.Kind == "Pod" || x.Kind == "Job") && !o.vouched(&x.Object) {
+			return x.Object.String() + " exists"
+		}
+	}
+	for i := range w.Late {
+		if x := &w.Late[i]; x.Ours && x.Kind == "Pod" {
+			return x.Object.Object.String() + " is to come"
+		}
+	}
+	for i := range o.start.Objects {
+		if x := &o.start.Objects[i]; x.Consumer() && o.names[x.Place()] && w.lives(x.UID) {
+			return x.Object.String() + " stands at a planned name"
+		}
+	}
+	return ""
+}
+
+// finished judges a result against what is there at its end.
+func (o *oracle) finished(w *World, r evidence.Result) {
+	if claim := o.tooMuch(w, r); claim != "" {
+		o.tally.count(&o.tally.False, "%q, and %s\n%s", r.Verdict, claim, o.scene())
+	}
+	if o.weather == (Weather{}) && !r.Complete && o.free() {
+		o.tally.count(&o.tally.Stuck, "%q because of %q, and nothing was in the way\n%s", r.Verdict, r.Reasons, o.scene())
+	}
+	for i := range o.start.Objects {
+		x := &o.start.Objects[i]
+		k := w.find(x.Object)
+		if o.weather == (Weather{}) && !x.Ours && (k < 0 || w.Objects[k].UID != x.UID || w.Objects[k].Deleting) {
+			o.tally.count(&o.tally.Wrong, "the stranger's %s is gone\n%s", x.Object, o.scene())
+		}
+	}
+}
+
+// tooMuch says what contradicts a verdict, or returns "".
+func (o *oracle) tooMuch(w *World, r evidence.Result) string {
+	unreconciled, uncertain := false, len(o.open) > 0
+	for _, reconciled := range o.open {
+		unreconciled = unreconciled || !reconciled
+	}
+	switch {
+	case r.Complete != (r.Verdict == evidence.Complete):
+		return "complete is " + fmt.Sprint(r.Complete)
+	case len(r.Unknown) != len(o.open):
+		return fmt.Sprintf("%d creates are uncertain, %d are named", len(o.open), len(r.Unknown))
+	case r.Verdict == evidence.Incomplete:
+		return ""
+	case unreconciled, uncertain && r.Complete:
+		return "a create is uncertain"
+	}
+	for i := range w.Objects {
+		if x := &w.Objects[i]; x.Ours && !o.vouched(&x.Object) {
+			return x.Object.String() + " exists"
+		}
+	}
+	for i := range w.Late {
+		if x := &w.Late[i]; x.Ours && (x.Kind == "Pod" || r.Complete) {
+			return x.Object.Object.String() + " is to come"
+		}
+	}
+	for i := range o.start.Objects {
+		if x := &o.start.Objects[i]; !x.Ours && o.names[x.Place()] && w.lives(x.UID) {
+			return x.Object.String() + " stands at a planned name"
+		}
+	}
+	return ""
+}
+
+// vouched: the release owner has stated that this create was settled, and it came
+// through all the same, after the cleanup had begun. Its Job is inert, and the
+// owner's word is not ours to judge; what stood there from the beginning is.
+func (o *oracle) vouched(object *identity.Object) bool {
+	if !o.open[object.Place()] {
+		return false
+	}
+	for i := range o.start.Late {
+		if o.start.Late[i].UID == object.UID {
+			return true
+		}
+	}
+	return false
+}
+
+// free: nothing that a cleanup must respect is in its way.
+func (o *oracle) free() bool {
+	if len(o.open) > 0 {
+		return false
+	}
+	for i := range o.start.Objects {
+		x := &o.start.Objects[i]
+		if x.Held || !x.Ours && o.names[x.Place()] || x.Ours && x.Kind == "Pod" && x.Owner == "" {
+			return false
+		}
+		if x.Ours && o.names[x.Place()] && !o.proven[x.UID] {
+			return false
+		}
+	}
+	for i := range o.start.Late {
+		if o.start.Late[i].Kind != "Pod" {
+			return false
+		}
+	}
+	return true
+}
+
+// scene describes what was judged.
+func (o *oracle) scene() string {
+	text := fmt.Sprintf("  weather %+v\n", o.weather)
+	for _, s := range o.inventory.Slots {
+		text += fmt.Sprintf("  evidence: %s %s\n", s.Ref, s.State)
+	}
+	for _, x := range o.start.Objects {
+		text += fmt.Sprintf("  cluster: %+v\n", x)
+	}
+	for _, x := range o.start.Late {
+		text += fmt.Sprintf("  to come: %+v\n", x)
+	}
+	return text
+}
