@@ -81,6 +81,6 @@ func newCommand() *cobra.Command {
 	}
 	command.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return errUsage{err} })
 	f.bind(command.Flags())
-	command.AddCommand(newReleaseFences())
+	command.AddCommand(newReleaseFences(), newReleaseFence(), newFences(), newCandidates())
 	return command
 }

@@ -1,0 +1,69 @@
+package plunger
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+
+	helmv2 "github.com/fluxcd/helm-controller/api/v2"
+
+	"github.com/holdfast-project/holdfast/internal/plunger/contract"
+	"github.com/holdfast-project/holdfast/test/helmcontroller/lab"
+)
+
+// operator runs one of the operator's commands with the administrator's
+// kubeconfig and returns what it printed, and its exit code.
+func (b *bench) operator(t *testing.T, input string, args ...string) (stdout, stderr string, code int) {
+	t.Helper()
+	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), b.binary, args...)
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+b.ControlPlane.AdminKubeconfig())
+	var out, problems strings.Builder
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(input), &out, &problems
+	_ = cmd.Run() // the exit code says how it ended
+	return out.String(), problems.String(), cmd.ProcessState.ExitCode()
+}
+
+// B8.4: the commands that events and alerts name exist, and do what they say.
+func TestOperatorCommands(t *testing.T) {
+	t.Parallel()
+	b := shared
+	keys := b.namespace(t, "operator", 3)
+	kept, left, held := keys[0], keys[1], keys[2]
+	must(t, b.Edit(t.Context(), kept, func(hr *helmv2.HelmRelease) { hr.Finalizers = append(hr.Finalizers, contract.Fence) }))
+	must(t, b.Edit(t.Context(), left, func(hr *helmv2.HelmRelease) {
+		hr.Spec.Suspend = true
+		hr.Annotations = map[string]string{contract.ProcessedVersion: "1"}
+	}))
+	must(t, b.Edit(t.Context(), held, func(hr *helmv2.HelmRelease) { hr.Spec.Suspend = true }))
+
+	for _, form := range []string{"table", "json", "yaml"} {
+		out, problems, code := b.operator(t, "", "fences", "--namespace", "operator", "--output", form)
+		if code != 0 || !strings.Contains(out, kept.String()) || strings.Contains(out, left.String()) || !strings.Contains(out, "remember the release") {
+			t.Errorf("fences as %s: exit %d, %s%s", form, code, out, problems)
+		}
+		out, problems, code = b.operator(t, "", "candidates", "--namespace", "operator", "--output", form)
+		if code != 0 || !strings.Contains(out, left.String()) || strings.Contains(out, held.String()) || !strings.Contains(out, "flux resume helmrelease") {
+			t.Errorf("candidates as %s: exit %d, %s%s", form, code, out, problems)
+		}
+	}
+	if _, problems, code := b.operator(t, "no\n", "release-fence", kept.String()); code == 0 || !strings.Contains(problems, "nothing was changed") {
+		t.Errorf("release-fence after a no: exit %d, %s", code, problems)
+	}
+	if hr := b.release(t, kept); !fenced(hr) {
+		t.Error("the fence went after a no")
+	}
+	if out, problems, code := b.operator(t, "", "release-fence", "--yes", kept.String()); code != 0 || !strings.Contains(out, "1 copies") {
+		t.Errorf("release-fence --yes: exit %d, %s%s", code, out, problems)
+	}
+	if hr := b.release(t, kept); fenced(hr) || !lab.Ready(hr) {
+		t.Errorf("want the fence gone and nothing else changed: %s", lab.Describe(hr))
+	}
+	if _, problems, code := b.operator(t, "", "release-fence", "--yes", kept.String()); code == 0 || !strings.Contains(problems, "carries no fence") {
+		t.Errorf("release-fence without a fence: exit %d, %s", code, problems)
+	}
+	if _, problems, code := b.operator(t, "", "release-fence", "one", "two"); code != 2 {
+		t.Errorf("release-fence with two arguments: exit %d, %s", code, problems)
+	}
+}
