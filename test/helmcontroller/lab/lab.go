@@ -163,14 +163,20 @@ func (l *Lab) Delete(ctx context.Context, key types.NamespacedName) error {
 }
 
 // DeleteSeen is Delete, and returns the object as the API server had it when it
-// accepted that very request: whether a fence stood in time is read off it.
+// accepted that very request: whether a fence stood in time is read off it. An
+// object that no finalizer held is answered with a Status, and was gone at once:
+// what is returned then carries only its name.
 func (l *Lab) DeleteSeen(ctx context.Context, key types.NamespacedName) (*helmv2.HelmRelease, error) {
 	path := fmt.Sprintf("/apis/%s/namespaces/%s/helmreleases/%s", helmv2.GroupVersion, key.Namespace, key.Name)
 	data, err := l.ControlPlane.Client().Discovery().RESTClient().Delete().AbsPath(path).DoRaw(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("deleting HelmRelease %s: %w", key, err)
 	}
-	hr := &helmv2.HelmRelease{}
+	hr := &helmv2.HelmRelease{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}
+	var answer metav1.TypeMeta
+	if err := json.Unmarshal(data, &answer); err == nil && answer.Kind == "Status" {
+		return hr, nil
+	}
 	if err := json.Unmarshal(data, hr); err != nil {
 		return nil, fmt.Errorf("reading the answer to the delete of HelmRelease %s: %w", key, err)
 	}
