@@ -31,9 +31,9 @@ func images() map[string]controlplane.Program {
 
 func TestMain(m *testing.M) {
 	if run, ok := programs()[os.Getenv(roleVariable)]; ok {
-		os.Exit(run()) //nolint:forbidigo // this is main, and nothing is deferred
+		os.Exit(run())
 	}
-	os.Exit(testMain(m)) //nolint:forbidigo // a process of its own; nothing is deferred
+	os.Exit(testMain(m))
 }
 
 // testMain is also the test that Stop leaves nothing: whatever the tests below did

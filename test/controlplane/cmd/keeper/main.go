@@ -33,6 +33,6 @@ func main() {
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "keeper:", err)
-		os.Exit(1) //nolint:forbidigo // this is main, and nothing is deferred
+		os.Exit(1)
 	}
 }

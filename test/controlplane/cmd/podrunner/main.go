@@ -24,7 +24,7 @@ func main() {
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "podrunner:", err)
-		os.Exit(1) //nolint:forbidigo // this is main, and nothing is deferred
+		os.Exit(1)
 	}
 }
 

@@ -29,10 +29,10 @@ func main() {
 	stop()
 	switch {
 	case errors.Is(err, flag.ErrHelp):
-		os.Exit(2) //nolint:forbidigo // this is main, and nothing is deferred
+		os.Exit(2)
 	case err != nil:
 		fmt.Fprintln(os.Stderr, "sandbox:", err)
-		os.Exit(1) //nolint:forbidigo // this is main, and nothing is deferred
+		os.Exit(1)
 	}
 }
 

@@ -30,10 +30,10 @@ func TestMain(m *testing.M) {
 		child.Env = append(os.Environ(), asSandbox+"=sandbox")
 		child.Stdout, child.Stderr = os.Stdout, os.Stderr
 		if err := child.Run(); err != nil {
-			os.Exit(1) //nolint:forbidigo // a process of its own; nothing is deferred
+			os.Exit(1)
 		}
 	default:
-		os.Exit(m.Run()) //nolint:forbidigo // a process of its own; nothing is deferred
+		os.Exit(m.Run())
 	}
 }
 

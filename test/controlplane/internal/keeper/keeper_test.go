@@ -26,12 +26,12 @@ func TestMain(m *testing.M) {
 		runtime.LockOSThread()
 		if err := Serve(context.Background(), os.Stdin, os.Stdout); err != nil {
 			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1) //nolint:forbidigo // a process of its own; nothing is deferred
+			os.Exit(1)
 		}
 	case "client":
 		beClient()
 	default:
-		os.Exit(m.Run()) //nolint:forbidigo // a process of its own; nothing is deferred
+		os.Exit(m.Run())
 	}
 }
 
@@ -195,7 +195,7 @@ func beClient() {
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1) //nolint:forbidigo // a process of its own; nothing is deferred
+		os.Exit(1)
 	}
 	fmt.Println(c.cmd.Process.Pid)
 	<-c.done
