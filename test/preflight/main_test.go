@@ -34,7 +34,7 @@ const digest = "sha256:4f53cda18c2baa0c0354bb5f9a3ecbe5ed12ab4d8e11ba873c2f11161
 // candidate is the image that the tests preflight.
 const candidate = repository + "@" + digest
 
-func TestMain(m *testing.M) { os.Exit(testMain(m)) } //nolint:forbidigo // the one exit of a test binary, after the deferred work
+func TestMain(m *testing.M) { os.Exit(testMain(m)) }
 
 func testMain(m *testing.M) int {
 	dir, err := os.MkdirTemp("", "holdfast-preflight-")

@@ -21,7 +21,7 @@ import (
 	"github.com/holdfast-project/holdfast/test/command"
 )
 
-func TestMain(m *testing.M) { os.Exit(withCommand(m)) } //nolint:forbidigo // the one exit of a test binary, after the deferred work
+func TestMain(m *testing.M) { os.Exit(withCommand(m)) }
 
 // withCommand puts the built command in front of PATH for all scripts.
 func withCommand(m *testing.M) int {
