@@ -257,3 +257,41 @@ func TestA2_3_ResumeRegistersOnEveryCrashState(t *testing.T) {
 		t.Errorf("only %d disks were resumed", resumed)
 	}
 }
+
+// A2.3: nor does what a crash of a resume's registration leaves, which is where a
+// registry that names an attempt has a staging file beside it.
+func TestA2_3_ResumeRegistersAfterACrashedResume(t *testing.T) {
+	finished := durabletest.New()
+	run(finished)
+	register := func(disk *durabletest.FS, index int) error {
+		dir, err := evidence.Open(disk, root)
+		if err != nil {
+			return err
+		}
+		accepted, err := dir.Load(et.Expectation(et.Parameters()))
+		if err != nil {
+			return err
+		}
+		_, err = journal.Reopen(dir, accepted).Register(evidence.Resume, et.Plan(index))
+		return err
+	}
+	leftOver := 0
+	for n := 1; ; n++ {
+		disk := finished.Killed()
+		disk.StopAt(n)
+		if err := register(disk, 1); err == nil {
+			break
+		}
+		for state := range disk.CrashStates() {
+			if _, exists := state.Files()[root+"/.preflight-journal.json.staging"]; exists {
+				leftOver++
+			}
+			if err := register(state, 2); err != nil {
+				t.Fatalf("at operation %d: %v", n, err)
+			}
+		}
+	}
+	if leftOver == 0 {
+		t.Error("no crash left a staging file of the registry")
+	}
+}
