@@ -1,6 +1,7 @@
 package plunger
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"strings"
@@ -47,6 +48,9 @@ type situation struct {
 	// unready makes the release's source, which is its own, not ready at
 	// flux-plunger's first write: before it, the message would say so instead.
 	unready bool
+	// covered makes it not ready before flux-plunger starts, so that this is what
+	// the message says and only Released tells of the refused attempt.
+	covered bool
 	// second upgrades the release once before, to a chart that owns one more.
 	second bool
 }
@@ -58,6 +62,7 @@ func situations() []situation {
 		{name: "keephistory", edit: func(hr *helmv2.HelmRelease) { hr.Spec.Uninstall = &helmv2.Uninstall{KeepHistory: true} }},
 		{name: "broken", next: &lab.Chart{Version: "2.0.0", Broken: true}},
 		{name: "unready", unready: true},
+		{name: "covered", covered: true},
 		{name: "hookfails", next: &lab.Chart{Version: "2.0.0", Hooks: map[string]lab.Hook{"pre-upgrade": lab.HookFails, "pre-install": lab.HookFails}}},
 	}
 }
@@ -121,7 +126,7 @@ func (b *bench) stuckReleases(t *testing.T, namespace string, s situation, count
 	if s.edit != nil {
 		edits = append(edits, s.edit)
 	}
-	if s.unready {
+	if s.unready || s.covered {
 		must(t, b.Namespace(t.Context(), namespace))
 		for _, key := range lab.Names(namespace, "hr", count) {
 			must(t, b.Publish(t.Context(), namespace, key.Name, lab.Chart{}))
@@ -140,7 +145,25 @@ func (b *bench) stuckReleases(t *testing.T, namespace string, s situation, count
 	if s.next != nil {
 		must(t, b.Publish(t.Context(), namespace, lab.Source, *s.next))
 	}
+	if s.covered {
+		must(t, lab.Each(keys, func(key types.NamespacedName) error { return b.cover(t.Context(), key) }))
+	}
 	return keys
+}
+
+// cover makes the source of a stuck release, which has its name, not ready, and
+// waits until that is what the release says.
+func (b *bench) cover(ctx context.Context, key types.NamespacedName) error {
+	if err := b.Unready(ctx, key.Namespace, key.Name); err != nil {
+		return err
+	}
+	if _, err := b.Ask(ctx, key); err != nil {
+		return err
+	}
+	_, err := b.Until(ctx, key, settle, func(hr *helmv2.HelmRelease) bool {
+		return !lab.Stuck(hr) && lab.Failing("SourceNotReady")(hr) && lab.Handled(hr)
+	})
+	return err
 }
 
 // settled reports that everything is gone that the situation wants gone.

@@ -1,6 +1,7 @@
 package plunger
 
 import (
+	"context"
 	"fmt"
 	"sync"
 	"testing"
@@ -8,6 +9,7 @@ import (
 
 	helmv2 "github.com/fluxcd/helm-controller/api/v2"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/holdfast-project/holdfast/internal/plunger/contract"
 	"github.com/holdfast-project/holdfast/test/apiproxy"
@@ -175,5 +177,34 @@ func TestOrdinaryWorkCausesNoWrite(t *testing.T) {
 		if limit := map[bool]int{true: 2}[release == key.Name]; c.Writes > limit {
 			t.Errorf("%s was written to %d times, want at most %d", release, c.Writes, limit)
 		}
+	}
+}
+
+// B5.8: a release whose refused attempt was covered by another message before
+// flux-plunger saw it is fenced and no more, while nothing can be recovered; with
+// its source back it speaks again, and is recovered.
+func TestCoveredMessageIsFencedAndThenRecovered(t *testing.T) {
+	for _, strategy := range []string{repair, reclaim} {
+		t.Run(strategy, func(t *testing.T) {
+			t.Parallel()
+			b, namespace := shared, "covered-"+strategy
+			key := b.stuckReleases(t, namespace, situation{name: "covered", covered: true}, 1)[0]
+			seen := &answers{}
+			b.start(t, setup{strategy: strategy, namespace: namespace, hooks: apiproxy.Hooks{After: seen.after}})
+			b.until(t, key, fenced)
+			// A look that finds something to do would do it before it waits.
+			must(t, b.Edit(t.Context(), key, func(hr *helmv2.HelmRelease) { hr.Labels = map[string]string{"look": "again"} }))
+			must(t, wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, settle, true, func(context.Context) (bool, error) {
+				return costs(seen.all())[key.Name].Reads >= 4, nil // the second look has listed, too
+			}))
+			if c := costs(seen.all())[key.Name]; c.Writes != 1 {
+				t.Errorf("%d writes while nothing can be recovered, want the fence alone", c.Writes)
+			}
+			must(t, b.Publish(t.Context(), namespace, key.Name, lab.Chart{}))
+			_, err := b.Ask(t.Context(), key) // the artifact is the same one, which wakes nobody
+			must(t, err)
+			b.until(t, key, recovered)
+			b.expectRecovered(t, strategy, key)
+		})
 	}
 }

@@ -60,14 +60,27 @@ func (r Release) upgrading() bool {
 	return strings.Contains(r.Status.Ready.Message, upgradeRunning)
 }
 
+// refusedBefore reports whether helm-controller's last attempt, whenever that
+// was, ended with the trigger. Ready is overwritten by whatever comes next, a
+// source that is not ready or new values; Released only by another attempt.
+func (r Release) refusedBefore() bool {
+	released := r.Status.Released
+	return released.Status == "False" && strings.Contains(released.Message, triggerPhrase)
+}
+
 // Forgotten reports the first sign that helm-controller has forgotten a release
 // that it is going to upgrade: no history, a storage namespace, its finalizer,
-// and Ready either shows the trigger or says that an upgrade runs. It upgrades
-// without a history only what it does not manage, so ordinary installs and
-// upgrades never look like this (B5.8).
+// and Ready shows the trigger or says that an upgrade runs, or the last attempt
+// was refused. It upgrades without a history only what it does not manage, so
+// ordinary installs and upgrades never look like this (B5.8).
+//
+// An attempt of long ago is enough for the fence and for nothing else: a delete
+// of what is forgotten orphans, however old the news. A recovery wants the
+// trigger for the present generation (B4.1), and loses nothing by it: while
+// helm-controller does not attempt anything, nothing can be recovered.
 func (r Release) Forgotten() bool {
 	return len(r.Status.History) == 0 && r.Status.StorageNamespace != "" && r.helmFinalizer() &&
-		!r.Terminating() && (r.Triggered() || r.upgrading())
+		!r.Terminating() && (r.Triggered() || r.upgrading() || r.refusedBefore())
 }
 
 // through reports whether helm-controller has come to the end of what it was

@@ -16,6 +16,14 @@ func elsewhere(in *decide.Input) {
 
 func claimed(in *decide.Input) { in.Claimants = []string{"ns/other"} }
 
+// unattempted: nothing but Ready tells of an attempt.
+func unattempted(in *decide.Input) { in.Release.Status.Released = decide.Condition{} }
+
+// covered: what helm-controller said after its attempt was refused.
+func covered(in *decide.Input) {
+	in.Release.Status.Ready = decide.Condition{Status: "False", Reason: "SourceNotReady", Message: "OCIRepository 'ns/app' is not ready: gone", ObservedGeneration: 4}
+}
+
 func TestLiveReleaseWithoutFence(t *testing.T) {
 	check(t, []row{
 		{"B1.1 gone", decide.Input{}, want{verb: decide.None}},
@@ -33,11 +41,24 @@ func TestLiveReleaseWithoutFence(t *testing.T) {
 		{"B5.8 no finalizer of helm-controller: its patch would erase ours", base(upgrading, func(in *decide.Input) { in.Release.Finalizers = nil }), want{verb: decide.None}},
 		{"B5.8 contradicted in this generation", base(upgrading, func(in *decide.Input) { in.Memory.Contradicted = 4 }), want{verb: decide.None}},
 		{"B5.8 contradicted in an older generation", base(upgrading, func(in *decide.Input) { in.Memory.Contradicted = 3 }), want{verb: decide.SetFence}},
-		{"B4.1 a trigger of an older generation", base(forgotten, generation(1)), want{verb: decide.None}},
-		{"B4.1 a trigger while Ready is True", base(forgotten, func(in *decide.Input) { in.Release.Status.Ready.Status = "True" }), want{verb: decide.None}},
-		{"B4.1 a condition without a generation counts for the observed one", base(forgotten, func(in *decide.Input) { in.Release.Status.Ready.ObservedGeneration = 0 }), want{verb: decide.SetFence}},
-		{"B4.1 and not for another", base(forgotten, generation(1), func(in *decide.Input) { in.Release.Status.Ready.ObservedGeneration = 0 }), want{verb: decide.None}},
-		{"B4.1 another error", base(forgotten, func(in *decide.Input) { in.Release.Status.Ready.Message = "chart does not render" }), want{verb: decide.None}},
+		{"B4.1 a trigger of an older generation", base(forgotten, unattempted, generation(1)), want{verb: decide.None}},
+		{"B4.1 a trigger while Ready is True", base(forgotten, unattempted, func(in *decide.Input) { in.Release.Status.Ready.Status = "True" }), want{verb: decide.None}},
+		{"B4.1 a condition without a generation counts for the observed one", base(forgotten, unattempted, func(in *decide.Input) { in.Release.Status.Ready.ObservedGeneration = 0 }), want{verb: decide.SetFence}},
+		{"B4.1 and not for another", base(forgotten, unattempted, generation(1), func(in *decide.Input) { in.Release.Status.Ready.ObservedGeneration = 0 }), want{verb: decide.None}},
+		{"B4.1 another error", base(forgotten, unattempted, func(in *decide.Input) { in.Release.Status.Ready.Message = "chart does not render" }), want{verb: decide.None}},
+
+		{"B5.8 refused, and covered by another message: fenced", base(forgotten, covered), want{verb: decide.SetFence}},
+		{"B5.8 under reclaim too: fenced", base(reclaim, forgotten, covered), want{verb: decide.SetFence}},
+		{"B5.8 refused, and new values since: fenced", base(forgotten, generation(1)), want{verb: decide.SetFence}},
+		{"B5.8 refused, and remembered again: not forgotten", base(forgotten, covered, func(in *decide.Input) {
+			in.Release.Status.History = []decide.Snapshot{{Name: "app", Namespace: "ns", Version: 1}}
+		}), want{verb: decide.None}},
+		{"B5.8 released since: not forgotten", base(forgotten, covered, func(in *decide.Input) { in.Release.Status.Released.Status = "True" }), want{verb: decide.None}},
+		{"B5.8 failed for another reason: not forgotten", base(forgotten, covered, func(in *decide.Input) { in.Release.Status.Released.Message = "boom" }), want{verb: decide.None}},
+		{"B5.8 refused and covered, contradicted in this generation", base(forgotten, covered, func(in *decide.Input) { in.Memory.Contradicted = 4 }), want{verb: decide.None}},
+		{"B5.8 refused and covered, suspended by another", base(forgotten, covered, suspendedBy(foreign())), want{verb: decide.None}},
+		{"B5.8 refused and covered, remote", base(forgotten, covered, remote), want{verb: decide.None}},
+		{"B5.8 refused and covered, storage elsewhere", base(forgotten, covered, elsewhere), want{verb: decide.None}},
 
 		{"B4.6 remote and stuck", base(forgotten, remote), want{decide.None, decide.RemoteSkipped}},
 		{"B4.6 remote and upgrading", base(upgrading, remote), want{verb: decide.None}},
@@ -89,6 +110,10 @@ func TestLiveFence(t *testing.T) {
 		{"B10.2 the repaired one is stored below: kept", base(noHistory, fenced, stored("2:deployed", "1:superseded"), annotated(contract.RequestedUID, "u1")), want{verb: decide.Wait}},
 		{"B10.2 a recovery of this process: kept", base(noHistory, fenced, stored("2:failed"), func(in *decide.Input) { in.Memory.Recovering = true }), want{verb: decide.Wait}},
 		{"B5.6 reclaimed and nothing stored since: kept", base(noHistory, fenced, stored("1:superseded"), annotated(contract.ProcessedUID, "u2@3"), annotated(contract.ProcessedVersion, "2")), want{verb: decide.Wait}},
+		{"B5.8 refused and covered, blocked: fenced, and no recovery begins", base(forgotten, covered, fenced, stored("1:uninstalling")), want{verb: decide.Wait}},
+		{"B5.8 under reclaim neither", base(reclaim, forgotten, covered, fenced, stored("1:uninstalling")), want{verb: decide.Wait}},
+		{"B4.1a refused once and covered, a label says failed: kept", base(forgotten, covered, fenced, stored("1:failed")), want{verb: decide.Wait}},
+		{"B4.1a refused twice and covered, a label says failed", base(forgotten, covered, failures(2), fenced, stored("1:failed")), want{verb: decide.DropFence}},
 		{"B5.8 trigger, none stored, one attempt: kept", base(forgotten, fenced, stored()), want{verb: decide.Wait}},
 		{"B5.8 trigger, none stored, two attempts", base(forgotten, failures(2), fenced, stored()), want{decide.DropFence, decide.StorageContradicts}},
 		{"B4.1 trigger, a deployed one, one attempt", base(forgotten, fenced, stored("2:uninstalling", "1:deployed")), want{verb: decide.Wait}},
