@@ -10,29 +10,37 @@ import (
 	"strings"
 )
 
-// edit replaces the bytes from start to end of a file.
-type edit struct {
-	start, end int
-	text, what string
-}
-
 // generate makes every small change of the package in dir, one fault each. Its
 // own tests must notice them.
 func generate(dir string) ([]fault, error) {
-	files, err := filepath.Glob(filepath.Join(dir, "*.go"))
+	paths, err := filepath.Glob(filepath.Join(dir, "*.go"))
 	if err != nil {
 		return nil, fmt.Errorf("listing %s: %w", dir, err)
 	}
-	var faults []fault
-	for _, path := range files {
+	set := token.NewFileSet()
+	files, sources := map[string]*ast.File{}, map[string][]byte{}
+	for _, path := range paths {
 		if strings.HasSuffix(path, "_test.go") {
 			continue
 		}
-		list, err := generateFile(dir, path)
-		if err != nil {
-			return nil, err
+		if sources[path], err = os.ReadFile(path); err != nil {
+			return nil, fmt.Errorf("reading the file to change: %w", err)
 		}
-		faults = append(faults, list...)
+		if files[path], err = parser.ParseFile(set, path, sources[path], 0); err != nil {
+			return nil, fmt.Errorf("parsing %s: %w", path, err)
+		}
+	}
+	siblings := siblingsIn(files)
+	var faults []fault
+	for _, path := range paths {
+		if files[path] != nil {
+			list := generateFile(set, files[path], sources[path], siblings)
+			for _, f := range list {
+				f.file, f.tests = path, []string{"./" + filepath.ToSlash(dir)}
+				f.name = filepath.ToSlash(path) + " " + f.name
+				faults = append(faults, f)
+			}
+		}
 	}
 	if len(faults) == 0 {
 		return nil, fmt.Errorf("nothing to change in %s: is it a package directory?", dir)
@@ -40,112 +48,69 @@ func generate(dir string) ([]fault, error) {
 	return faults, nil
 }
 
-func generateFile(dir, path string) ([]fault, error) {
-	source, err := os.ReadFile(path)
-	if err != nil {
-		return nil, fmt.Errorf("reading the file to change: %w", err)
-	}
-	set := token.NewFileSet()
-	file, err := parser.ParseFile(set, path, source, 0)
-	if err != nil {
-		return nil, fmt.Errorf("parsing %s: %w", path, err)
-	}
-	var faults []fault
+func generateFile(set *token.FileSet, file *ast.File, source []byte, siblings map[string]string) (faults []fault) {
+	// Names hold no line number: an unrelated change above must not make an
+	// explained survivor a new one.
+	seen := map[string]int{}
 	for _, decl := range file.Decls {
-		fn, ok := decl.(*ast.FuncDecl)
-		if !ok || fn.Body == nil {
-			continue
+		where, m := "", mutator{set: set, source: source, siblings: siblings}
+		switch d := decl.(type) {
+		case *ast.FuncDecl:
+			if where = d.Name.Name; d.Body != nil {
+				m.visit(d.Body)
+			}
+		case *ast.GenDecl:
+			for _, spec := range d.Specs {
+				if v, ok := spec.(*ast.ValueSpec); ok {
+					m.visitValues(v)
+				}
+			}
 		}
-		seen := map[string]int{}
-		for _, e := range edits(set, source, fn.Body) {
-			// Names hold no line number: an unrelated change above must not
-			// make an explained survivor a new one.
-			key := fmt.Sprintf("%s %s: %s", filepath.ToSlash(path), fn.Name.Name, e.what)
+		for _, e := range m.list {
+			key := strings.TrimSpace(where + ": " + e.what)
 			seen[key]++
-			name := fmt.Sprintf("%s #%d", key, seen[key])
-			changed := string(source[:e.start]) + e.text + string(source[e.end:])
+			e.name = fmt.Sprintf("%s #%d", key, seen[key])
 			line := set.Position(set.File(file.Pos()).Pos(e.start)).Line
-			faults = append(faults, fault{name: name, file: path, changed: []byte(changed), tests: []string{"./" + filepath.ToSlash(dir)},
+			faults = append(faults, fault{name: e.name, start: e.start, end: e.end, text: e.text,
 				original: fmt.Sprintf("line %d: %s", line, firstLine(string(source[e.start:e.end])))})
 		}
 	}
-	return faults, nil
+	return faults
 }
 
-// edits lists the changes of one function body, in source order.
-func edits(set *token.FileSet, source []byte, body *ast.BlockStmt) (list []edit) {
-	at := func(p token.Pos) int { return set.Position(p).Offset }
-	text := func(n ast.Node) string { return string(source[at(n.Pos()):at(n.End())]) }
-	replace := func(n ast.Node, with, what string) {
-		list = append(list, edit{start: at(n.Pos()), end: at(n.End()), text: with, what: what})
-	}
-	condition := func(cond ast.Expr) {
-		if cond != nil {
-			replace(cond, "!("+text(cond)+")", "negate "+short(text(cond)))
-		}
-	}
-	ast.Inspect(body, func(n ast.Node) bool {
-		switch n := n.(type) {
-		case *ast.BinaryExpr:
-			for _, op := range otherOperators(n.Op) {
-				list = append(list, edit{start: at(n.OpPos), end: at(n.OpPos) + len(n.Op.String()), text: op.String(),
-					what: fmt.Sprintf("%s for %s in %s", op, n.Op, short(text(n)))})
+// siblingsIn maps each constant to the next one of its type in the same
+// declaration: the value that a slip would have taken in its place.
+func siblingsIn(files map[string]*ast.File) map[string]string {
+	siblings := map[string]string{}
+	for _, file := range files {
+		for _, decl := range file.Decls {
+			d, ok := decl.(*ast.GenDecl)
+			if !ok || d.Tok != token.CONST {
+				continue
 			}
-		case *ast.IfStmt:
-			condition(n.Cond)
-		case *ast.ForStmt:
-			condition(n.Cond)
-		case *ast.CaseClause:
-			if len(n.Body) > 0 && len(n.List) > 0 {
-				list = append(list, edit{start: at(n.Body[0].Pos()), end: at(n.Body[len(n.Body)-1].End()), text: "", what: "empty case " + short(text(n.List[0]))})
+			groups, kind := map[string][]string{}, ""
+			for _, spec := range d.Specs {
+				v := spec.(*ast.ValueSpec)
+				if v.Type != nil || len(v.Values) > 0 {
+					kind = ""
+				}
+				if named, ok := v.Type.(*ast.Ident); ok {
+					kind = named.Name
+				}
+				for _, name := range v.Names {
+					groups[kind] = append(groups[kind], name.Name)
+				}
 			}
-		case *ast.Ident:
-			if n.Name == "true" {
-				replace(n, "false", "false for true")
-			} else if n.Name == "false" {
-				replace(n, "true", "true for false")
-			}
-		case *ast.ExprStmt:
-			replace(n, "", "leave out "+short(text(n)))
-		case *ast.AssignStmt:
-			if n.Tok != token.DEFINE {
-				replace(n, "", "leave out "+short(text(n)))
-			}
-		case *ast.BranchStmt:
-			if n.Tok == token.CONTINUE || n.Tok == token.BREAK {
-				replace(n, "", "leave out "+n.Tok.String())
+			for _, names := range groups {
+				for i, name := range names {
+					if next := names[(i+1)%len(names)]; next != name {
+						siblings[name] = next
+					}
+				}
 			}
 		}
-		return true
-	})
-	return list
-}
-
-// otherOperators are the operators that a slip of the hand would have written.
-func otherOperators(op token.Token) []token.Token {
-	switch op {
-	case token.EQL:
-		return []token.Token{token.NEQ}
-	case token.NEQ:
-		return []token.Token{token.EQL}
-	case token.LSS:
-		return []token.Token{token.LEQ, token.GEQ}
-	case token.LEQ:
-		return []token.Token{token.LSS, token.GTR}
-	case token.GTR:
-		return []token.Token{token.GEQ, token.LEQ}
-	case token.GEQ:
-		return []token.Token{token.GTR, token.LSS}
-	case token.LAND:
-		return []token.Token{token.LOR}
-	case token.LOR:
-		return []token.Token{token.LAND}
-	case token.ADD:
-		return []token.Token{token.SUB}
-	case token.SUB:
-		return []token.Token{token.ADD}
 	}
-	return nil
+	return siblings
 }
 
 func short(s string) string {

@@ -7,8 +7,12 @@
 // every small change of a decision package: a comparison turned, a condition
 // negated, a statement left out.
 //
-// Its invariant: nothing in the tree is changed. A fault is an overlay that the
-// Go tool compiles in the file's place, so a run that dies leaves nothing
+// All faults are compiled into one set of test programs, each behind a number
+// that an environment variable selects; the programs are built once and run once
+// for each fault.
+//
+// Its invariant: nothing in the tree is changed. The changed files are an overlay
+// that the Go tool compiles in their place, so a run that dies leaves nothing
 // behind. A planted fault whose text is not found exactly once is an error, not
 // a fault that was caught.
 package main
@@ -19,10 +23,13 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
+	"time"
 )
 
 func main() {
@@ -43,6 +50,7 @@ func run(ctx context.Context, args []string, stdout io.Writer) error {
 	only := flags.String("only", "", "try only the faults whose name contains this")
 	jobs := flags.Int("jobs", 2, "faults tried side by side")
 	share := flags.Int("percent", 95, "share of generated faults that must be noticed")
+	verbose := flags.Bool("v", false, "say of each fault which test noticed it")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -54,20 +62,28 @@ func run(ctx context.Context, args []string, stdout io.Writer) error {
 	if err != nil {
 		return err
 	}
-	trial := trial{jobs: *jobs, report: func(f fault, v verdict) {
-		if v == lived && ctx.Err() == nil {
-			fmt.Fprintf(stdout, "lived: %s\n", f.describe())
-		}
-	}}
-	if err := trial.baseline(ctx, faults); err != nil {
+	dir, err := os.MkdirTemp("", "mutants")
+	if err != nil {
 		return err
 	}
-	verdicts := trial.run(ctx, faults)
+	defer os.RemoveAll(dir)
+	trial := trial{workshop: workshop{dir: dir}, jobs: *jobs, report: func(f fault, v verdict, by string, took time.Duration) {
+		switch {
+		case v == lived && ctx.Err() == nil:
+			fmt.Fprintf(stdout, "lived: %s\n", f.describe())
+		case v == killed && *verbose:
+			fmt.Fprintf(stdout, "killed in %s: %s\n       by %s\n", took.Round(time.Millisecond), f.name, by)
+		}
+	}}
+	verdicts, err := trial.run(ctx, faults)
 	if ctx.Err() != nil {
 		// What was not tried has neither lived nor been noticed.
 		return fmt.Errorf("interrupted before every fault was tried: %w", ctx.Err())
 	}
-	return judge(stdout, faults, verdicts, excused, *share)
+	if err != nil {
+		return err
+	}
+	return judge(stdout, faults, verdicts, excused, *share, *only == "")
 }
 
 func gather(planted, packages, only string) ([]fault, error) {
@@ -101,32 +117,24 @@ func gather(planted, packages, only string) ([]fault, error) {
 	return kept, nil
 }
 
-// judge prints the closing line and says whether the tests held. Every planted
-// fault must be caught; of the generated ones the given share, and every one
-// that lived must be explained.
-func judge(stdout io.Writer, faults []fault, verdicts []verdict, excused map[string]string, share int) error {
+// judge prints the closing line and says whether the tests held: every planted
+// fault must be caught, of the generated ones the given share, and every one that
+// lived must be explained.
+func judge(stdout io.Writer, faults []fault, verdicts []verdict, excused map[string]string, share int, all bool) error {
 	var plantedAll, plantedCaught, generatedAll, generatedKilled int
-	var problems []string
 	for i, f := range faults {
+		caught := 0
+		if verdicts[i] == killed {
+			caught = 1
+		}
 		switch {
-		case verdicts[i] == notViable && f.planted:
-			problems = append(problems, f.name+" does not compile, so it proves nothing")
-		case verdicts[i] == notViable:
-			continue
 		case f.planted:
-			plantedAll++
-			if verdicts[i] == killed {
-				plantedCaught++
-			}
-		default:
-			generatedAll++
-			if verdicts[i] == killed {
-				generatedKilled++
-			} else if excused[f.name] == "" {
-				problems = append(problems, f.name+" lived and is not explained")
-			}
+			plantedAll, plantedCaught = plantedAll+1, plantedCaught+caught
+		case verdicts[i] != notViable:
+			generatedAll, generatedKilled = generatedAll+1, generatedKilled+caught
 		}
 	}
+	problems := wrong(faults, verdicts, excused, all)
 	for _, p := range problems {
 		fmt.Fprintln(stdout, "problem:", p)
 	}
@@ -140,4 +148,27 @@ func judge(stdout io.Writer, faults []fault, verdicts []verdict, excused map[str
 		return fmt.Errorf("%d faults prove nothing or are not explained", len(problems))
 	}
 	return nil
+}
+
+// wrong lists what is wrong with the lists: a planted fault that does not compile
+// proves nothing; a generated one that lived needs an explanation; and an
+// explanation of one that was killed, or where all were tried does not exist, is
+// stale.
+func wrong(faults []fault, verdicts []verdict, excused map[string]string, all bool) (problems []string) {
+	alive := map[string]bool{}
+	for i, f := range faults {
+		alive[f.name] = verdicts[i] == lived
+		switch {
+		case f.planted && verdicts[i] == notViable:
+			problems = append(problems, f.name+" does not compile, so it proves nothing")
+		case !f.planted && verdicts[i] == lived && excused[f.name] == "":
+			problems = append(problems, f.name+" lived and is not explained")
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(excused)) {
+		if living, tried := alive[name]; tried && !living || !tried && all {
+			problems = append(problems, name+" is explained, and no such fault lived")
+		}
+	}
+	return problems
 }

@@ -9,6 +9,9 @@ import (
 
 const tested = `package p
 
+// Least is the smallest number there is.
+const Least = 0
+
 // Larger returns the larger of two.
 func Larger(a, b int) int {
 	if a > b {
@@ -28,6 +31,9 @@ func TestLarger(t *testing.T) {
 			t.Errorf("Larger(%d, %d) = %d", row[0], row[1], got)
 		}
 	}
+	if Least != 0 {
+		t.Error(Least)
+	}
 }
 `
 
@@ -40,15 +46,22 @@ const plantedList = `- name: take-the-smaller
 `
 
 // A tool that reports must itself be able to report both ways: every fault of a
-// tested package is caught but the one that changes nothing, and a test that
-// asserts nothing is found out.
+// tested package is caught but the one that changes nothing, a test that asserts
+// nothing is found out, and so is a list that is out of date.
 func TestFaultsAreCaughtByTestsAndOnlyByTests(t *testing.T) {
+	const excuse = "- name: 'p/p.go Larger: >= for > in a > b #1'\n  reason: for equal numbers both are right\n"
 	for name, tc := range map[string]struct{ test, list, excuse, want, problem string }{
-		"a good test catches": {goodTest, plantedList, "- name: 'p/p.go Larger: >= for > in a > b #1'\n  reason: for equal numbers both are right\n",
-			"mutants: planted=1 caught=1 generated=3 killed=2", ""},
-		"an unexplained survivor is a problem": {goodTest, plantedList, "[]", "mutants: planted=1 caught=1 generated=3 killed=2", "not explained"},
+		"a good test catches": {goodTest, plantedList, excuse, "mutants: planted=1 caught=1 generated=7 killed=6", ""},
+		"an unexplained survivor is a problem": {goodTest, plantedList, "[]",
+			"mutants: planted=1 caught=1 generated=7 killed=6", "p/p.go Larger: >= for > in a > b #1 lived and is not explained"},
+		"an explanation of a killed one is stale": {goodTest, plantedList, excuse + strings.ReplaceAll(excuse, ">= for", "<= for"),
+			"mutants: planted=1 caught=1 generated=7 killed=6", "<= for > in a > b #1 is explained, and no such fault lived"},
+		"an explanation of none is stale": {goodTest, plantedList, excuse + strings.ReplaceAll(excuse, "a > b", "a > c"),
+			"mutants: planted=1 caught=1 generated=7 killed=6", "a > c #1 is explained, and no such fault lived"},
 		"a test without assertions catches nothing": {"package p\n\nimport \"testing\"\n\nfunc TestLarger(*testing.T) { Larger(1, 2) }\n", plantedList, "[]",
-			"mutants: planted=1 caught=0 generated=3 killed=0", "planted faults were not caught"},
+			"mutants: planted=1 caught=0 generated=7 killed=0", "planted faults were not caught"},
+		"a fault that does not compile proves nothing": {goodTest, strings.Replace(plantedList, "if a < b {", "if a < c {", 1), excuse,
+			"mutants: planted=1 caught=0 generated=7 killed=6", "does not compile"},
 		"a red test is no judge":   {strings.Replace(goodTest, "1, 2, 2", "1, 2, 1", 1), plantedList, "[]", "", "fail without any fault"},
 		"a stale list is an error": {goodTest, strings.Replace(plantedList, "a > b", "a > c", 1), "[]", "", "0 times"},
 	} {

@@ -15,9 +15,11 @@ type fault struct {
 	planted  bool
 	file     string
 	original string
-	changed  []byte
-	tests    []string
-	run      string
+	// The bytes from start to end of the file become text.
+	start, end int
+	text       string
+	tests      []string
+	run        string
 }
 
 func (f fault) describe() string {
@@ -80,8 +82,15 @@ func (e entry) plant() (fault, error) {
 	if n := strings.Count(string(source), e.Replace); n != 1 {
 		return fault{}, fmt.Errorf("the text to replace is %d times in %s, want once: bring the list up to date", n, e.File)
 	}
-	changed := strings.Replace(string(source), e.Replace, e.With, 1)
-	return fault{name: e.Requirement + " " + e.Name, planted: true, file: e.File, changed: []byte(changed), tests: e.Tests, run: e.Run}, nil
+	f := fault{name: e.Requirement + " " + e.Name, planted: true, file: e.File, text: e.With, tests: e.Tests, run: e.Run}
+	f.start = strings.Index(string(source), e.Replace)
+	f.end = f.start + len(e.Replace)
+	// What both have in front stays: often it is the line that begins a function,
+	// and without it the change lies in the body.
+	for len(f.text) > 0 && f.start < f.end && f.text[0] == source[f.start] {
+		f.start, f.text = f.start+1, f.text[1:]
+	}
+	return f, nil
 }
 
 // survivor is a generated fault that no test can notice, and why.

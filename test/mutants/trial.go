@@ -3,15 +3,17 @@ package main
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
+	"time"
 )
 
 // verdict is what became of a fault.
@@ -20,110 +22,161 @@ type verdict int
 const (
 	lived verdict = iota
 	killed
-	// notViable faults do not compile: the compiler is not a test.
 	notViable
 )
 
 // trial runs tests with faults compiled in.
 type trial struct {
-	jobs   int
-	report func(fault, verdict)
-}
-
-// baseline runs every test that a fault relies on, without any fault. A test
-// that is red by itself would catch everything.
-func (t trial) baseline(ctx context.Context, faults []fault) error {
-	type selection struct{ packages, run string }
-	seen := map[selection]bool{}
-	for _, f := range faults {
-		s := selection{strings.Join(f.tests, " "), f.run}
-		if seen[s] {
-			continue
-		}
-		seen[s] = true
-		if out, err := command(ctx, f, "").CombinedOutput(); err != nil {
-			return fmt.Errorf("the tests of %s fail without any fault: %w\n%s", f.name, err, out)
-		}
-	}
-	return nil
+	workshop
+	jobs int
+	// report is told each verdict, by which tests a fault was killed, and how
+	// long that took. Calls do not overlap.
+	report func(f fault, v verdict, by string, took time.Duration)
+	// programs holds the test program of each package with all woven faults.
+	programs map[string]string
 }
 
 // run tries the faults side by side and returns their verdicts in order.
-func (t trial) run(ctx context.Context, faults []fault) []verdict {
+func (t *trial) run(ctx context.Context, faults []fault) ([]verdict, error) {
+	w, overlay, refused, err := t.weaveAll(ctx, faults)
+	if err != nil {
+		return nil, err
+	}
+	if err := t.baseline(ctx, faults, overlay); err != nil {
+		return nil, err
+	}
 	verdicts := make([]verdict, len(faults))
+	problems := make([]error, len(faults))
 	var mu sync.Mutex
 	var workers sync.WaitGroup
 	next := make(chan int)
 	for range t.jobs {
 		workers.Go(func() {
 			for i := range next {
-				v := try(ctx, faults[i])
+				began := time.Now()
+				v, by, err := t.try(ctx, faults[i], i, w.in[i])
 				mu.Lock()
-				verdicts[i] = v
-				t.report(faults[i], v)
+				verdicts[i], problems[i] = v, err
+				t.report(faults[i], v, by, time.Since(began))
 				mu.Unlock()
 			}
 		})
 	}
 	for i := range faults {
+		if refused[i] {
+			verdicts[i] = notViable
+			continue
+		}
 		next <- i
 	}
 	close(next)
 	workers.Wait()
-	return verdicts
+	return verdicts, errors.Join(problems...)
 }
 
-func try(ctx context.Context, f fault) verdict {
-	dir, err := os.MkdirTemp("", "mutant")
-	if err != nil {
-		return lived
+// baseline builds every test program and runs, with no fault switched on, all
+// tests that a fault relies on. A test that is red by itself would catch
+// everything.
+func (t *trial) baseline(ctx context.Context, faults []fault, overlay string) error {
+	t.programs = map[string]string{}
+	patterns := map[string][]string{}
+	for _, f := range faults {
+		for _, pkg := range f.tests {
+			if !slices.Contains(patterns[pkg], f.run) {
+				patterns[pkg] = append(patterns[pkg], f.run)
+			}
+		}
 	}
-	defer os.RemoveAll(dir)
-	overlay, err := writeOverlay(dir, f)
-	if err != nil {
-		return lived
+	for pkg, runs := range patterns {
+		program, err := t.tests(ctx, overlay, pkg)
+		if err != nil {
+			return err
+		}
+		t.programs[pkg] = program
+		run := strings.Join(runs, "|")
+		if slices.Contains(runs, "") {
+			run = ""
+		}
+		if out, err := command(ctx, program, pkg, run, 0, patience(pkg)).CombinedOutput(); err != nil {
+			return fmt.Errorf("the tests of %s fail without any fault: %w\n%s", pkg, err, out)
+		}
 	}
-	var out bytes.Buffer
-	cmd := command(ctx, f, overlay)
-	cmd.Stdout, cmd.Stderr = &out, &out
-	switch err := cmd.Run(); {
-	case err == nil:
-		return lived
-	case bytes.Contains(out.Bytes(), []byte("[build failed]")) || bytes.Contains(out.Bytes(), []byte("[setup failed]")):
-		return notViable
-	case ctx.Err() != nil, !errors.As(err, new(*exec.ExitError)):
-		return lived
-	}
-	return killed
+	return nil
 }
 
-// command tests what f relies on. A fault may make a loop endless, so the tests
-// get a minute or, where they start a control plane, ten.
-func command(ctx context.Context, f fault, overlay string) *exec.Cmd {
-	timeout := "60s"
-	if slices.ContainsFunc(f.tests, func(p string) bool { return strings.HasPrefix(p, "./test/") }) {
-		timeout = "10m"
+// try switches fault i on, or builds it alone, and runs what must notice it.
+func (t *trial) try(ctx context.Context, f fault, i int, wovenIn bool) (verdict, string, error) {
+	for _, pkg := range f.tests {
+		program, number := t.programs[pkg], i+1
+		if !wovenIn {
+			var err error
+			if program, err = t.buildAlone(ctx, f, i, pkg); errors.Is(err, errNotViable) {
+				return notViable, "", nil
+			} else if err != nil {
+				return lived, "", err
+			}
+			number = 0
+		}
+		out, err := command(ctx, program, pkg, f.run, number, patience(pkg)).CombinedOutput()
+		switch {
+		case ctx.Err() != nil:
+			return lived, "", ctx.Err()
+		case errors.As(err, new(*exec.ExitError)):
+			return killed, redTests(out), nil
+		case err != nil:
+			return lived, "", fmt.Errorf("running the tests of %s: %w", pkg, err)
+		}
 	}
-	args := []string{"test", "-count=1", "-vet=off", "-failfast", "-timeout", timeout}
-	if overlay != "" {
-		args = append(args, "-overlay", overlay)
-	}
-	if f.run != "" {
-		args = append(args, "-run", f.run)
-	}
-	return exec.CommandContext(ctx, "go", append(args, f.tests...)...)
+	return lived, "", nil
 }
 
-func writeOverlay(dir string, f fault) (string, error) {
-	original, err := filepath.Abs(f.file)
+func (t *trial) buildAlone(ctx context.Context, f fault, i int, pkg string) (string, error) {
+	w, err := alone(f)
 	if err != nil {
 		return "", err
 	}
-	changed := filepath.Join(dir, filepath.Base(f.file))
-	data, err := json.Marshal(map[string]map[string]string{"Replace": {original: changed}})
+	own, err := os.MkdirTemp(t.dir, strconv.Itoa(i)+"-")
 	if err != nil {
 		return "", err
 	}
-	overlay := filepath.Join(dir, "overlay.json")
-	return overlay, errors.Join(os.WriteFile(changed, f.changed, 0o600), os.WriteFile(overlay, data, 0o600))
+	bench := workshop{dir: own}
+	overlay, err := bench.overlay(w)
+	if err != nil {
+		return "", err
+	}
+	return bench.tests(ctx, overlay, pkg)
+}
+
+// patience bounds a run of a package's tests. A fault may make a loop endless.
+// The decisions are pure and take a second; tests that start a control plane
+// take minutes.
+func patience(pkg string) time.Duration {
+	if strings.HasSuffix(pkg, "/decide") {
+		return time.Minute
+	}
+	return 10 * time.Minute
+}
+
+// command runs a package's tests where "go test" would: in its directory.
+func command(ctx context.Context, program, pkg, run string, number int, timeout time.Duration) *exec.Cmd {
+	args := []string{"-test.failfast", "-test.timeout", timeout.String()}
+	if run != "" {
+		args = append(args, "-test.run", run)
+	}
+	cmd := exec.CommandContext(ctx, program, args...)
+	cmd.Dir = filepath.FromSlash(pkg)
+	cmd.Env = append(os.Environ(), selector+"="+strconv.Itoa(number))
+	return cmd
+}
+
+// redTests names the tests that failed, for people.
+func redTests(out []byte) string {
+	var names []string
+	for _, found := range regexp.MustCompile(`(?m)^--- FAIL: (\S+)`).FindAllSubmatch(out, -1) {
+		names = append(names, string(found[1]))
+	}
+	if len(names) == 0 && bytes.Contains(out, []byte("test timed out")) {
+		return "its timeout"
+	}
+	return strings.Join(names, ", ")
 }

@@ -210,10 +210,8 @@ func grownItems(list string, want, got map[string]any) []Difference {
 func at(object map[string]any, path string) any {
 	var value any = object
 	for key := range strings.SplitSeq(path, ".") {
-		table, ok := value.(map[string]any)
-		if !ok {
-			return nil
-		}
+		// Of what is no map everything is absent.
+		table, _ := value.(map[string]any)
 		value = table[key]
 	}
 	return value

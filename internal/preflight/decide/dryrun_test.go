@@ -14,7 +14,7 @@ const sentJob = `{"apiVersion":"batch/v1","kind":"Job",
 "spec":{"suspend":true,"backoffLimit":0,"activeDeadlineSeconds":60,"template":{
  "metadata":{"labels":{"app.kubernetes.io/instance":"demo"}},
  "spec":{"restartPolicy":"Never","automountServiceAccountToken":false,"securityContext":{"runAsNonRoot":true},
-  "containers":[{"name":"api","image":"demo@sha256:aaaa","command":["demo"],"args":["api"],"env":[{"name":"A","value":"hunter2"}],"resources":{},
+  "containers":[{"name":"api","image":"demo@sha256:aaaa","command":["demo"],"args":["api","--all"],"env":[{"name":"A","value":"hunter2"}],"resources":{},
    "securityContext":{"allowPrivilegeEscalation":false}}],
   "volumes":[{"name":"v","emptyDir":{}}]}}}}`
 
@@ -92,6 +92,10 @@ func TestDryRunOfAJob(t *testing.T) {
 		"A4.2b: a changed image, in words":                      {[]string{`c.image="mirror/demo@sha256:aaaa"`}, []string{template + "containers[0].image: changed from demo@sha256:aaaa to mirror/demo@sha256:aaaa"}},
 		"A4.2b: a changed command":                              {[]string{`c.command=["sh"]`}, []string{template + "containers[0].command[0]: changed"}},
 		"A4.2b: a wrapped command":                              {[]string{`c.command=["wrap","demo"]`}, []string{template + "containers[0].command[0]: changed", template + "containers[0].command[1]: added"}},
+		"A4.2b: an empty map becomes something else":            {[]string{`c.resources="x"`}, []string{template + "containers[0].resources: changed"}},
+		"A4.2b: one argument of two is stripped":                {[]string{`c.args=["api"]`}, []string{template + "containers[0].args[1]: removed"}},
+		"A4.2b: an empty list is no addition":                   {[]string{"c.volumeMounts=[]"}, nil},
+		"A4.2b: an empty word is no addition":                   {[]string{template + `nodeName=""`}, nil},
 		"A4.2b: stripped arguments":                             {[]string{"-c.args"}, []string{template + "containers[0].args: removed"}},
 		"A4.2b: a changed environment, without its value":       {[]string{`c.env=[{"name":"A","value":"hunter3"}]`}, []string{template + "containers[0].env[0].value: changed"}},
 		"A4.2b: an added environment variable":                  {[]string{`c.env=[{"name":"A","value":"hunter2"},{"name":"B","value":"secret"}]`}, []string{template + "containers[0].env[1]: added"}},
@@ -126,6 +130,51 @@ func TestDryRunOfAJob(t *testing.T) {
 			}
 			if diff := cmp.Diff(row.want, lines); diff != "" {
 				t.Error(diff)
+			}
+		})
+	}
+}
+
+// A4.2b: each field that decides over the Job's life, over what its Pod runs and
+// over what it may do. The list is written out: a field that the code forgets is
+// one that a webhook may add unseen.
+func TestDryRunOfAJobAddsNothingThatDecides(t *testing.T) {
+	fields := []string{
+		"metadata.ownerReferences", "metadata.finalizers", "metadata.deletionTimestamp",
+		"spec.ttlSecondsAfterFinished", "spec.managedBy", "spec.podFailurePolicy", "spec.successPolicy",
+		"spec.template.metadata.ownerReferences", "spec.template.metadata.finalizers",
+	}
+	for _, field := range []string{"initContainers", "volumes", "nodeName", "hostNetwork", "hostPID", "hostIPC", "serviceAccountName", "ephemeralContainers"} {
+		fields = append(fields, "spec.template.spec."+field)
+	}
+	for _, container := range []string{"initContainers[0]", "containers[0]"} {
+		for _, field := range []string{"command", "args", "env", "envFrom", "volumeMounts", "volumeDevices", "lifecycle", "ports", "workingDir",
+			"securityContext.privileged", "securityContext.procMount", "securityContext.runAsUser"} {
+			fields = append(fields, "spec.template.spec."+container+"."+field)
+		}
+	}
+	for _, field := range fields {
+		t.Run(field, func(t *testing.T) {
+			pod := map[string]any{"containers": []any{map[string]any{"name": "api"}}}
+			init, inInit := strings.CutPrefix(field, "spec.template.spec.initContainers[0].")
+			if inInit {
+				pod["initContainers"] = []any{map[string]any{"name": "prepare"}}
+			}
+			sent := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "batch/v1", "kind": "Job", "spec": map[string]any{"template": map[string]any{"spec": pod}}}}
+			body, err := sent.MarshalJSON()
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := sent.DeepCopy()
+			if inInit {
+				container := got.Object["spec"].(map[string]any)["template"].(map[string]any)["spec"].(map[string]any)["initContainers"].([]any)[0].(map[string]any)
+				apply(t, container, init+`="x"`)
+			} else {
+				apply(t, got.Object, strings.Replace(field, "spec.template.spec.containers[0].", "c.", 1)+`="x"`)
+			}
+			differences, err := DryRun(body, got)
+			if diff := cmp.Diff([]Difference{{field, "added"}}, differences); diff != "" || err != nil {
+				t.Error(err, diff)
 			}
 		})
 	}
@@ -170,27 +219,37 @@ func TestDryRunOfASecret(t *testing.T) {
 // A4.2b: what a policy opens or closes decides whether the Job reaches its
 // database.
 func TestDryRunOfANetworkPolicy(t *testing.T) {
-	sent := []byte(`{"apiVersion":"networking.k8s.io/v1","kind":"NetworkPolicy","metadata":{"name":"p"},"spec":{"podSelector":{},"egress":[{"ports":[{"port":53}]}]}}`)
-	spec := func(spec string) *unstructured.Unstructured {
+	policy := func(spec string) *unstructured.Unstructured {
 		var u unstructured.Unstructured
 		if err := u.UnmarshalJSON([]byte(`{"apiVersion":"networking.k8s.io/v1","kind":"NetworkPolicy","metadata":{"name":"p"},"spec":` + spec + `}`)); err != nil {
 			t.Fatal(err)
 		}
 		return &u
 	}
+	const (
+		outward = `{"podSelector":{},"egress":[{"ports":[{"port":53}]}]}`
+		inward  = `{"podSelector":{"matchLabels":{"a":"b"}},"ingress":[{"ports":[{"port":80}]}]}`
+	)
 	for name, row := range map[string]struct {
-		answer string
-		want   []Difference
+		sent, answer string
+		want         []Difference
 	}{
-		"A4.2b: defaults":                      {`{"podSelector":{},"policyTypes":["Ingress"],"egress":[{"ports":[{"port":53,"protocol":"TCP"}]}]}`, nil},
-		"A4.2b: a rule is added":               {`{"podSelector":{},"egress":[{"ports":[{"port":53}]},{}]}`, []Difference{{"spec.egress[1]", "added"}}},
-		"A4.2b: the other direction is opened": {`{"podSelector":{},"egress":[{"ports":[{"port":53}]}],"ingress":[{}]}`, []Difference{{"spec.ingress", "added"}}},
-		"A4.2b: a rule is narrowed":            {`{"podSelector":{},"egress":[{"ports":[{"port":53}],"to":[{"ipBlock":{"cidr":"10.0.0.0/8"}}]}]}`, []Difference{{"spec.egress[0].to", "added"}}},
-		"A4.2b: it is for fewer Pods":          {`{"podSelector":{"matchLabels":{"a":"b"}},"egress":[{"ports":[{"port":53}]}]}`, []Difference{{"spec.podSelector.matchLabels.a", "added"}, {"spec.podSelector.matchLabels", "added"}}},
-		"A4.2b: the rules are stripped":        {`{"podSelector":{}}`, []Difference{{"spec.egress", "removed"}}},
+		"A4.2b: its own selector and rules are nothing new": {inward, inward, nil},
+		"A4.2b: an ingress rule is narrowed":                {inward, `{"podSelector":{"matchLabels":{"a":"b"}},"ingress":[{"ports":[{"port":80}],"from":[{"podSelector":{}}]}]}`, []Difference{{"spec.ingress[0].from", "added"}}},
+		"A4.2b: the way out is opened":                      {inward, `{"podSelector":{"matchLabels":{"a":"b"}},"ingress":[{"ports":[{"port":80}]}],"egress":[{}]}`, []Difference{{"spec.egress", "added"}}},
+		"A4.2b: defaults":                                   {outward, `{"podSelector":{},"policyTypes":["Ingress"],"egress":[{"ports":[{"port":53,"protocol":"TCP"}]}]}`, nil},
+		"A4.2b: a rule is added":                            {outward, `{"podSelector":{},"egress":[{"ports":[{"port":53}]},{}]}`, []Difference{{"spec.egress[1]", "added"}}},
+		"A4.2b: the other direction is opened":              {outward, `{"podSelector":{},"egress":[{"ports":[{"port":53}]}],"ingress":[{}]}`, []Difference{{"spec.ingress", "added"}}},
+		"A4.2b: a rule is narrowed":                         {outward, `{"podSelector":{},"egress":[{"ports":[{"port":53}],"to":[{"ipBlock":{"cidr":"10.0.0.0/8"}}]}]}`, []Difference{{"spec.egress[0].to", "added"}}},
+		"A4.2b: it is for fewer Pods":                       {outward, `{"podSelector":{"matchLabels":{"a":"b"}},"egress":[{"ports":[{"port":53}]}]}`, []Difference{{"spec.podSelector.matchLabels.a", "added"}, {"spec.podSelector.matchLabels", "added"}}},
+		"A4.2b: the rules are stripped":                     {outward, `{"podSelector":{}}`, []Difference{{"spec.egress", "removed"}}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := DryRun(sent, spec(row.answer))
+			sent, err := policy(row.sent).MarshalJSON()
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := DryRun(sent, policy(row.answer))
 			if diff := cmp.Diff(row.want, got); diff != "" || err != nil {
 				t.Error(err, diff)
 			}

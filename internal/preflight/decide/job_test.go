@@ -79,6 +79,12 @@ func notScheduled(reason string) edit[corev1.Pod] {
 	}
 }
 
+func says(kind corev1.PodConditionType, status corev1.ConditionStatus) edit[corev1.Pod] {
+	return func(p *corev1.Pod) {
+		p.Status.Conditions = append(p.Status.Conditions, corev1.PodCondition{Type: kind, Status: status, Reason: "Other"})
+	}
+}
+
 func refusedPod(count int32) Event {
 	return Event{Reason: "FailedCreate", Message: "exceeded quota", Count: count}
 }
@@ -94,34 +100,40 @@ func TestJudgeJob(t *testing.T) {
 		phase  Phase
 		reason string
 	}{
-		"A4.5: a Job that vanishes is a failed preflight":       {JobView{Job: nil}, Failed, ReasonVanished},
-		"A4.5: vanished, whatever Pods are left":                {JobView{Job: nil, Pods: []corev1.Pod{pod(corev1.PodRunning)}}, Failed, ReasonVanished},
-		"A4.5: another UID is another Job, even a complete one": {JobView{Job: job(replaced, complete)}, Failed, ReasonReplaced},
-		"A4.5: somebody deletes it":                             {JobView{Job: job(deleting)}, Failed, ReasonDeleted},
-		"A4.5: deleted although complete proves nothing later":  {JobView{Job: job(deleting, complete)}, Failed, ReasonDeleted},
-		"A4.2c: suspended waits":                                {JobView{Job: job(suspend)}, Waiting, ReasonSuspended},
-		"A4.5: released and without a Pod yet":                  {JobView{Job: job()}, Waiting, ""},
-		"A4.5: a Job without the suspend field":                 {JobView{Job: job(func(j *batchv1.Job) { j.Spec.Suspend = nil })}, Waiting, ""},
-		"A4.1: complete":                                        {JobView{Job: job(complete)}, Succeeded, ""},
-		"A4.1: complete is not what a condition denies":         {JobView{Job: job(condition(batchv1.JobComplete, corev1.ConditionFalse, "x"))}, Waiting, ""},
-		"A4.1: complete is not what a condition does not know":  {JobView{Job: job(condition(batchv1.JobComplete, corev1.ConditionUnknown, "x"))}, Waiting, ""},
-		"A4.1: success criteria met is not complete":            {JobView{Job: job(condition(batchv1.JobSuccessCriteriaMet, corev1.ConditionTrue, "x")), Pods: []corev1.Pod{pod(corev1.PodSucceeded)}}, Running, ""},
-		"A4.5: complete although an event was once refused":     {JobView{Job: job(complete), Events: []Event{refusedPod(9)}}, Succeeded, ""},
-		"A4.1: deadline exceeded":                               {JobView{Job: job(condition(batchv1.JobFailed, corev1.ConditionTrue, "DeadlineExceeded"))}, Failed, "DeadlineExceeded"},
-		"A4.1: deadline exceeded while a Pod is held":           {JobView{Job: job(condition(batchv1.JobFailureTarget, corev1.ConditionTrue, "DeadlineExceeded")), Pods: []corev1.Pod{pod(corev1.PodRunning)}}, Failed, "DeadlineExceeded"},
-		"A4.1: failed is not what a condition denies":           {JobView{Job: job(condition(batchv1.JobFailed, corev1.ConditionFalse, "x"))}, Waiting, ""},
-		"A4.5: the Pod says why the limit was exceeded":         {JobView{Job: job(condition(batchv1.JobFailed, corev1.ConditionTrue, "BackoffLimitExceeded")), Pods: []corev1.Pod{pod(corev1.PodFailed, ended(137, "OOMKilled"))}}, Failed, "OOMKilled"},
-		"A4.5: the limit was exceeded and the Pod is gone":      {JobView{Job: job(condition(batchv1.JobFailed, corev1.ConditionTrue, "BackoffLimitExceeded"))}, Failed, "BackoffLimitExceeded"},
-		"A4.5: another Job's Pod explains nothing":              {JobView{Job: job(condition(batchv1.JobFailed, corev1.ConditionTrue, "BackoffLimitExceeded")), Pods: []corev1.Pod{pod(corev1.PodFailed, ended(1, "OOMKilled"), ownedByUID(theirs))}}, Failed, "BackoffLimitExceeded"},
-		"A4.5: a failed Pod is a failed Job at once":            {JobView{Job: job(), Pods: []corev1.Pod{pod(corev1.PodFailed, ended(1, "Error"))}}, Failed, ReasonExit},
-		"A4.5: a failed Pod without any status":                 {JobView{Job: job(), Pods: []corev1.Pod{pod(corev1.PodFailed)}}, Failed, ReasonExit},
-		"A4.5: an evicted Pod":                                  {JobView{Job: job(), Pods: []corev1.Pod{pod(corev1.PodFailed, func(p *corev1.Pod) { p.Status.Reason = "Evicted" })}}, Failed, "Evicted"},
-		"A4.5: an evicted Pod keeps its reason beside exit 137": {JobView{Job: job(), Pods: []corev1.Pod{pod(corev1.PodFailed, ended(137, "OOMKilled"), func(p *corev1.Pod) { p.Status.Reason = "Evicted" })}}, Failed, "Evicted"},
-		"A4.5: a failed Pod whose first container ended well":   {JobView{Job: job(), Pods: []corev1.Pod{pod(corev1.PodFailed, ended(0, "Completed"), ended(2, "ContainerCannotRun"))}}, Failed, "ContainerCannotRun"},
+		"A4.5: a Job that vanishes is a failed preflight":        {JobView{Job: nil}, Failed, ReasonVanished},
+		"A4.5: vanished, whatever Pods are left":                 {JobView{Job: nil, Pods: []corev1.Pod{pod(corev1.PodRunning)}}, Failed, ReasonVanished},
+		"A4.5: another UID is another Job, even a complete one":  {JobView{Job: job(replaced, complete)}, Failed, ReasonReplaced},
+		"A4.5: somebody deletes it":                              {JobView{Job: job(deleting)}, Failed, ReasonDeleted},
+		"A4.5: deleted although complete proves nothing later":   {JobView{Job: job(deleting, complete)}, Failed, ReasonDeleted},
+		"A4.2c: suspended waits":                                 {JobView{Job: job(suspend)}, Waiting, ReasonSuspended},
+		"A4.5: released and without a Pod yet":                   {JobView{Job: job()}, Waiting, ""},
+		"A4.5: a Job without the suspend field":                  {JobView{Job: job(func(j *batchv1.Job) { j.Spec.Suspend = nil })}, Waiting, ""},
+		"A4.1: complete":                                         {JobView{Job: job(complete)}, Succeeded, ""},
+		"A4.1: complete is not what a condition denies":          {JobView{Job: job(condition(batchv1.JobComplete, corev1.ConditionFalse, "x"))}, Waiting, ""},
+		"A4.1: complete is not what a condition does not know":   {JobView{Job: job(condition(batchv1.JobComplete, corev1.ConditionUnknown, "x"))}, Waiting, ""},
+		"A4.1: success criteria met is not complete":             {JobView{Job: job(condition(batchv1.JobSuccessCriteriaMet, corev1.ConditionTrue, "x")), Pods: []corev1.Pod{pod(corev1.PodSucceeded)}}, Running, ""},
+		"A4.5: complete although an event was once refused":      {JobView{Job: job(complete), Events: []Event{refusedPod(9)}}, Succeeded, ""},
+		"A4.1: deadline exceeded":                                {JobView{Job: job(condition(batchv1.JobFailed, corev1.ConditionTrue, "DeadlineExceeded"))}, Failed, "DeadlineExceeded"},
+		"A4.1: deadline exceeded while a Pod is held":            {JobView{Job: job(condition(batchv1.JobFailureTarget, corev1.ConditionTrue, "DeadlineExceeded")), Pods: []corev1.Pod{pod(corev1.PodRunning)}}, Failed, "DeadlineExceeded"},
+		"A4.1: failed is not what a condition denies":            {JobView{Job: job(condition(batchv1.JobFailed, corev1.ConditionFalse, "x"))}, Waiting, ""},
+		"A4.5: the Pod says why the limit was exceeded":          {JobView{Job: job(condition(batchv1.JobFailed, corev1.ConditionTrue, "BackoffLimitExceeded")), Pods: []corev1.Pod{pod(corev1.PodFailed, ended(137, "OOMKilled"))}}, Failed, "OOMKilled"},
+		"A4.5: the limit was exceeded and the Pod is gone":       {JobView{Job: job(condition(batchv1.JobFailed, corev1.ConditionTrue, "BackoffLimitExceeded"))}, Failed, "BackoffLimitExceeded"},
+		"A4.5: another Job's Pod explains nothing":               {JobView{Job: job(condition(batchv1.JobFailed, corev1.ConditionTrue, "BackoffLimitExceeded")), Pods: []corev1.Pod{pod(corev1.PodFailed, ended(1, "OOMKilled"), ownedByUID(theirs))}}, Failed, "BackoffLimitExceeded"},
+		"A4.5: a failed Pod is a failed Job at once":             {JobView{Job: job(), Pods: []corev1.Pod{pod(corev1.PodFailed, ended(1, "Error"))}}, Failed, ReasonExit},
+		"A4.5: a failed Pod without any status":                  {JobView{Job: job(), Pods: []corev1.Pod{pod(corev1.PodFailed)}}, Failed, ReasonExit},
+		"A4.5: an evicted Pod":                                   {JobView{Job: job(), Pods: []corev1.Pod{pod(corev1.PodFailed, func(p *corev1.Pod) { p.Status.Reason = "Evicted" })}}, Failed, "Evicted"},
+		"A4.5: the deadline speaks for itself, whatever the Pod": {JobView{Job: job(condition(batchv1.JobFailed, corev1.ConditionTrue, "DeadlineExceeded")), Pods: []corev1.Pod{pod(corev1.PodFailed, ended(137, "OOMKilled"))}}, Failed, "DeadlineExceeded"},
+		"A4.5: the limit was exceeded and its Pod still runs":    {JobView{Job: job(condition(batchv1.JobFailed, corev1.ConditionTrue, "BackoffLimitExceeded")), Pods: []corev1.Pod{pod(corev1.PodRunning)}}, Failed, "BackoffLimitExceeded"},
+		"A4.5: a failed Pod whose first container never ran":     {JobView{Job: job(), Pods: []corev1.Pod{pod(corev1.PodFailed, waiting("PodInitializing"), ended(2, "ContainerCannotRun"))}}, Failed, "ContainerCannotRun"},
+		"A4.5: an exit code without any word":                    {JobView{Job: job(), Pods: []corev1.Pod{pod(corev1.PodFailed, ended(2, ""))}}, Failed, ReasonExit},
+		"A4.5: an evicted Pod keeps its reason beside exit 137":  {JobView{Job: job(), Pods: []corev1.Pod{pod(corev1.PodFailed, ended(137, "OOMKilled"), func(p *corev1.Pod) { p.Status.Reason = "Evicted" })}}, Failed, "Evicted"},
+		"A4.5: a failed Pod whose first container ended well":    {JobView{Job: job(), Pods: []corev1.Pod{pod(corev1.PodFailed, ended(0, "Completed"), ended(2, "ContainerCannotRun"))}}, Failed, "ContainerCannotRun"},
 		"A4.5: running": {JobView{Job: job(), Pods: []corev1.Pod{pod(corev1.PodRunning)}}, Running, ""},
 		"A4.5: a succeeded Pod waits for the Job":                 {JobView{Job: job(), Pods: []corev1.Pod{pod(corev1.PodSucceeded)}}, Running, ""},
 		"A4.5: a running Pod says more than one that waits":       {JobView{Job: job(), Pods: []corev1.Pod{pod(corev1.PodRunning), pod(corev1.PodPending, waiting("ContainerCreating"))}}, Running, ""},
 		"A4.5: a waiting Pod shows its reason":                    {JobView{Job: job(), Pods: []corev1.Pod{pod(corev1.PodPending, waiting("ContainerCreating"))}}, Waiting, "ContainerCreating"},
+		"A4.5: a running Pod with a container that still waits":   {JobView{Job: job(), Pods: []corev1.Pod{pod(corev1.PodRunning, waiting("ContainerCreating"))}}, Running, ""},
+		"A4.5: a Pod between its containers":                      {JobView{Job: job(), Pods: []corev1.Pod{pod(corev1.PodPending, ended(0, "Completed"))}}, Waiting, ""},
 		"A6.3: a Pod that only a label gives us is not looked at": {JobView{Job: job(), Pods: []corev1.Pod{pod(corev1.PodFailed, ownedByUID(theirs))}}, Waiting, ""},
 		"A4.5: an ownerless Pod is not looked at":                 {JobView{Job: job(), Pods: []corev1.Pod{pod(corev1.PodFailed, func(p *corev1.Pod) { p.OwnerReferences = nil })}}, Waiting, ""},
 
@@ -137,11 +149,14 @@ func TestJudgeJob(t *testing.T) {
 		"A4.5: a sidecar that cannot start beside a running container": {JobView{Job: job(), Pods: []corev1.Pod{pod(corev1.PodRunning, waiting("ImagePullBackOff"))}}, Doomed, "ImagePullBackOff"},
 		"A4.5: a doomed Pod beside a running one":                      {JobView{Job: job(), Pods: []corev1.Pod{pod(corev1.PodRunning), pod(corev1.PodPending, waiting("ErrImagePull"))}}, Doomed, "ErrImagePull"},
 
-		"A4.5: unschedulable before its bound":     {JobView{Job: job(), SinceRelease: 59 * time.Second, ScheduleBound: time.Minute, Pods: []corev1.Pod{pod(corev1.PodPending, notScheduled("Unschedulable"))}}, Waiting, "Unschedulable"},
-		"A4.5: unschedulable at its bound":         {JobView{Job: job(), SinceRelease: time.Minute, ScheduleBound: time.Minute, Pods: []corev1.Pod{pod(corev1.PodPending, notScheduled("Unschedulable"))}}, Doomed, "Unschedulable"},
-		"A4.5: gated past its bound":               {JobView{Job: job(), SinceRelease: time.Hour, ScheduleBound: time.Minute, Pods: []corev1.Pod{pod(corev1.PodPending, notScheduled("SchedulingGated"))}}, Doomed, "SchedulingGated"},
-		"A4.5: running past the scheduling bound":  {JobView{Job: job(), SinceRelease: time.Hour, ScheduleBound: time.Minute, Pods: []corev1.Pod{pod(corev1.PodRunning)}}, Running, ""},
-		"A4.5: creating past the scheduling bound": {JobView{Job: job(), SinceRelease: time.Hour, ScheduleBound: time.Minute, Pods: []corev1.Pod{pod(corev1.PodPending, waiting("ContainerCreating"))}}, Waiting, "ContainerCreating"},
+		"A4.5: unschedulable before its bound":                  {JobView{Job: job(), SinceRelease: 59 * time.Second, ScheduleBound: time.Minute, Pods: []corev1.Pod{pod(corev1.PodPending, notScheduled("Unschedulable"))}}, Waiting, "Unschedulable"},
+		"A4.5: unschedulable at its bound":                      {JobView{Job: job(), SinceRelease: time.Minute, ScheduleBound: time.Minute, Pods: []corev1.Pod{pod(corev1.PodPending, notScheduled("Unschedulable"))}}, Doomed, "Unschedulable"},
+		"A4.5: unschedulable, whatever its container waits for": {JobView{Job: job(), ScheduleBound: time.Minute, Pods: []corev1.Pod{pod(corev1.PodPending, notScheduled("Unschedulable"), waiting("PodInitializing"))}}, Waiting, "Unschedulable"},
+		"A4.5: scheduled past its bound":                        {JobView{Job: job(), SinceRelease: time.Hour, ScheduleBound: time.Minute, Pods: []corev1.Pod{pod(corev1.PodPending, says(corev1.PodScheduled, corev1.ConditionTrue))}}, Waiting, ""},
+		"A4.5: not ready past the scheduling bound":             {JobView{Job: job(), SinceRelease: time.Hour, ScheduleBound: time.Minute, Pods: []corev1.Pod{pod(corev1.PodPending, says(corev1.PodReady, corev1.ConditionFalse))}}, Waiting, ""},
+		"A4.5: gated past its bound":                            {JobView{Job: job(), SinceRelease: time.Hour, ScheduleBound: time.Minute, Pods: []corev1.Pod{pod(corev1.PodPending, notScheduled("SchedulingGated"))}}, Doomed, "SchedulingGated"},
+		"A4.5: running past the scheduling bound":               {JobView{Job: job(), SinceRelease: time.Hour, ScheduleBound: time.Minute, Pods: []corev1.Pod{pod(corev1.PodRunning)}}, Running, ""},
+		"A4.5: creating past the scheduling bound":              {JobView{Job: job(), SinceRelease: time.Hour, ScheduleBound: time.Minute, Pods: []corev1.Pod{pod(corev1.PodPending, waiting("ContainerCreating"))}}, Waiting, "ContainerCreating"},
 
 		"A4.5: one refused Pod may be a hiccup":                {JobView{Job: job(), Events: []Event{refusedPod(1)}}, Waiting, "FailedCreate"},
 		"A4.5: Pods are refused, one event seen twice":         {JobView{Job: job(), Events: []Event{refusedPod(2)}}, Doomed, "FailedCreate"},
@@ -167,20 +182,66 @@ func TestJudgeJob(t *testing.T) {
 	}
 }
 
-// A4.5: what a person is told names the container and the exit code.
-func TestProgressTellsPeople(t *testing.T) {
-	for _, row := range []struct {
-		pod  corev1.Pod
-		want string
-	}{
-		{pod(corev1.PodFailed, ended(3, "Error")), "container api ended with exit code 3"},
-		{pod(corev1.PodPending, waiting("ErrImagePull")), "container api: kubelet says ErrImagePull"},
-		{pod(corev1.PodPending, waiting("ContainerCreating")), "kubelet says ContainerCreating"},
-		{pod(corev1.PodPending, notScheduled("Unschedulable")), "0/3 nodes"},
+// A4.5: after which waiting reasons the kubelet only repeats itself.
+func TestReasonsThatNeverHeal(t *testing.T) {
+	for _, reason := range []string{
+		"ImagePullBackOff", "ErrImagePull", "InvalidImageName", "ErrImageNeverPull",
+		"ImageInspectError", "RegistryUnavailable", "SignatureValidationFailed",
+		"CreateContainerConfigError", "CreateContainerError", "RunContainerError",
+		"PreCreateHookError", "PreStartHookError", "PostStartHookError",
 	} {
-		got := JudgeJob(JobView{Object: identity.Object{UID: ours}, Job: job(), Pods: []corev1.Pod{row.pod}, ScheduleBound: time.Minute})
-		if got.Message != row.want || got.Pod != "pod" || got.PodPhase != row.pod.Status.Phase {
+		got := JudgeJob(JobView{Object: identity.Object{UID: ours}, Job: job(), Pods: []corev1.Pod{pod(corev1.PodPending, waiting(reason))}, ScheduleBound: time.Minute})
+		if got.Phase != Doomed || got.Reason != reason {
+			t.Errorf("%s: got %s %q", reason, got.Phase, got.Reason)
+		}
+	}
+}
+
+// A4.5: what a person is told names the container and the exit code, or says in
+// the cluster's own words what it found.
+func TestProgressTellsPeople(t *testing.T) {
+	failed := func(reason string) *batchv1.Job {
+		return job(condition(batchv1.JobFailed, corev1.ConditionTrue, reason))
+	}
+	evicted := func(p *corev1.Pod) { p.Status.Reason, p.Status.Message = "Evicted", "the node was low on memory" }
+	for _, row := range []struct {
+		job    *batchv1.Job
+		pods   []corev1.Pod
+		events []Event
+		want   string
+	}{
+		{job(), []corev1.Pod{pod(corev1.PodFailed, ended(3, "Error"))}, nil, "container api ended with exit code 3"},
+		{job(), []corev1.Pod{pod(corev1.PodFailed, ended(3, "Error"), ended(4, "Error"))}, nil, "container api ended with exit code 3"},
+		{job(), []corev1.Pod{pod(corev1.PodFailed, evicted)}, nil, "the node was low on memory"},
+		{job(), []corev1.Pod{pod(corev1.PodPending, waiting("ErrImagePull"))}, nil, "container api: kubelet says ErrImagePull"},
+		{job(), []corev1.Pod{pod(corev1.PodPending, waiting("ContainerCreating"))}, nil, "kubelet says ContainerCreating"},
+		{job(), []corev1.Pod{pod(corev1.PodPending, notScheduled("Unschedulable"))}, nil, "0/3 nodes"},
+		{nil, nil, nil, "it is gone and this run did not delete it"},
+		{job(func(j *batchv1.Job) { j.UID = theirs }), nil, nil, "its name belongs to another Job, uid " + theirs},
+		{job(func(j *batchv1.Job) { j.DeletionTimestamp = &metav1.Time{} }), nil, nil, "somebody is deleting it"},
+		{failed("DeadlineExceeded"), nil, nil, "controller says DeadlineExceeded"},
+		{job(), nil, []Event{refusedPod(1)}, "exceeded quota"},
+		{job(), nil, []Event{refusedPod(2)}, "exceeded quota"},
+	} {
+		got := JudgeJob(JobView{Object: identity.Object{UID: ours}, Job: row.job, Pods: row.pods, Events: row.events, ScheduleBound: time.Minute})
+		if got.Message != row.want {
 			t.Errorf("got %+v, want message %q", got, row.want)
+		}
+		if len(row.pods) > 0 && (got.Pod != "pod" || got.PodPhase != row.pods[0].Status.Phase) {
+			t.Errorf("got %+v, want its Pod named", got)
+		}
+	}
+}
+
+// A4.5: the words that people and "--output json" see are fixed.
+func TestWords(t *testing.T) {
+	for got, want := range map[string]string{
+		string(Waiting): "waiting", string(Running): "running", string(Succeeded): "succeeded", string(Failed): "failed", string(Doomed): "doomed",
+		ReasonVanished: "JobVanished", ReasonReplaced: "JobReplaced", ReasonDeleted: "JobDeleted", ReasonSuspended: "Suspended", ReasonExit: "ContainerFailed",
+		string(ImageProven): "proven", string(ImageOther): "other", string(ImageUnknown): "unknown",
+	} {
+		if got != want {
+			t.Errorf("the word is %q, want %q", got, want)
 		}
 	}
 }
@@ -223,6 +284,13 @@ func TestJudgeImage(t *testing.T) {
 			got, imageID := JudgeImage(row.pod, "api", candidate, row.listed)
 			if got != row.want {
 				t.Errorf("got %s for %q, want %s", got, imageID, row.want)
+			}
+			said := ""
+			if row.want != ImageUnknown {
+				said = row.pod.Status.ContainerStatuses[1].ImageID
+			}
+			if imageID != said {
+				t.Errorf("the imageID is given as %q, want %q", imageID, said)
 			}
 		})
 	}

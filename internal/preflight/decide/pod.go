@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // ownedBy returns the Pods whose owner is that very UID. A label that says so
@@ -12,11 +13,9 @@ import (
 func ownedBy(pods []corev1.Pod, uid string) []corev1.Pod {
 	var owned []corev1.Pod
 	for _, pod := range pods {
-		for _, owner := range pod.OwnerReferences {
-			if uid != "" && string(owner.UID) == uid {
-				owned = append(owned, pod)
-				break
-			}
+		owns := func(owner metav1.OwnerReference) bool { return string(owner.UID) == uid }
+		if uid != "" && slices.ContainsFunc(pod.OwnerReferences, owns) {
+			owned = append(owned, pod)
 		}
 	}
 	return owned
@@ -36,8 +35,8 @@ func judgePod(pod corev1.Pod, late bool) Progress {
 		answer.Phase = Running
 		return answer
 	}
-	if reason, message, unscheduled := unscheduled(pod); unscheduled {
-		answer.Reason, answer.Message = reason, message
+	if c := unscheduled(pod); c != nil {
+		answer.Reason, answer.Message = c.Reason, c.Message
 		if late {
 			answer.Phase = Doomed
 		}
@@ -66,7 +65,7 @@ func podFailure(pod corev1.Pod) (Progress, bool) {
 		answer.Message = fmt.Sprintf("container %s ended with exit code %d", status.Name, ended.ExitCode)
 		// "Error" is what the kubelet writes for any exit code; OOMKilled and
 		// its like are worth more than our own word.
-		if answer.Reason == "" && ended.Reason != "" && ended.Reason != "Error" {
+		if answer.Reason == "" && ended.Reason != "Error" {
 			answer.Reason = ended.Reason
 		}
 		break
@@ -103,13 +102,14 @@ func cannotStart(pod corev1.Pod) (Progress, bool) {
 	return Progress{}, false
 }
 
-func unscheduled(pod corev1.Pod) (reason, message string, is bool) {
-	for _, c := range pod.Status.Conditions {
-		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
-			return c.Reason, c.Message, true
+// unscheduled returns the condition that says so, nil when none does.
+func unscheduled(pod corev1.Pod) *corev1.PodCondition {
+	for i := range pod.Status.Conditions {
+		if c := &pod.Status.Conditions[i]; c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
+			return c
 		}
 	}
-	return "", "", false
+	return nil
 }
 
 func statuses(pod corev1.Pod) []corev1.ContainerStatus {

@@ -54,19 +54,21 @@ func SelectorOf(u *unstructured.Unstructured) (Selector, bool, error) {
 }
 
 // plainSelector reads a map of labels, where none at all chooses nothing: such
-// a Service has endpoints that somebody else writes.
+// a Service has endpoints that somebody else writes. One that is no map of texts
+// is empty too, and comes with an error.
 func plainSelector(u *unstructured.Unstructured) (labels.Selector, error) {
-	set, found, err := unstructured.NestedStringMap(u.Object, "spec", "selector")
-	if err != nil || !found || len(set) == 0 {
+	set, _, err := unstructured.NestedStringMap(u.Object, "spec", "selector")
+	if len(set) == 0 {
 		return labels.Nothing(), err
 	}
 	return labels.SelectorFromValidatedSet(set), nil
 }
 
-// labelSelector reads a LabelSelector, where an empty one chooses every Pod.
+// labelSelector reads a LabelSelector, where an empty one chooses every Pod. One
+// that is no map is not found either, and comes with an error.
 func labelSelector(u *unstructured.Unstructured, missing labels.Selector, path ...string) (labels.Selector, error) {
 	content, found, err := unstructured.NestedMap(u.Object, path...)
-	if err != nil || !found {
+	if !found {
 		return missing, err
 	}
 	var selector metav1.LabelSelector

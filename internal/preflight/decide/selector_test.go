@@ -1,6 +1,9 @@
 package decide
 
 import (
+	"errors"
+	"maps"
+	"strings"
 	"testing"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -76,6 +79,12 @@ func TestMatches(t *testing.T) {
 				selectors = append(selectors, selector)
 			}
 			refused, restricting := Matches(selectors, pods)
+			for _, match := range append(refused, restricting...) {
+				u := row.object
+				if want := (identity.Object{APIVersion: u.GetAPIVersion(), Kind: u.GetKind(), Namespace: u.GetNamespace(), Name: "x"}); match.Selector.Object != want || match.Slot != identity.SlotAPI {
+					t.Errorf("%s for %s, want %s for %s", match.Selector.Object, match.Slot, want, identity.SlotAPI)
+				}
+			}
 			got := no
 			if len(refused) > 0 {
 				got = refuses
@@ -95,12 +104,28 @@ func TestUnreadableSelectorsAreErrors(t *testing.T) {
 	for name, u := range map[string]*unstructured.Unstructured{
 		"a Service whose selector is a list":   object("v1", "Service", "", fields{"selector": []any{"a"}}),
 		"a Service with a number for a value":  object("v1", "Service", "", fields{"selector": fields{"a": int64(1)}}),
+		"a Deployment whose labels are a text": object("apps/v1", "Deployment", "", fields{"selector": fields{"matchLabels": "a"}}),
 		"a Deployment with a text":             object("apps/v1", "Deployment", "", fields{"selector": "a"}),
 		"a PDB with an operator of its own":    object("policy/v1", "PodDisruptionBudget", "", fields{"selector": fields{"matchExpressions": []any{fields{"key": "a", "operator": "Like"}}}}),
 		"a policy with In and without a value": object("networking.k8s.io/v1", "NetworkPolicy", "", fields{"podSelector": fields{"matchExpressions": []any{fields{"key": "a", "operator": "In"}}}}),
 	} {
-		if _, _, err := SelectorOf(u); err == nil {
-			t.Errorf("%s is read without an error", name)
+		_, chooses, err := SelectorOf(u)
+		if chooses || err == nil || errors.Unwrap(err) == nil || !strings.Contains(err.Error(), u.GetKind()+" ") || !strings.Contains(err.Error(), "/x") {
+			t.Errorf("%s is read as a selector (%v) with the error %v, want one that names it", name, chooses, err)
 		}
+	}
+}
+
+// A4.3: the labels of a Job's Pods are the template's and the Job controller's,
+// under both of their names.
+func TestPodLabels(t *testing.T) {
+	j := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: "demo", UID: ours}}
+	j.Spec.Template.Labels = map[string]string{"a": "b"}
+	want := map[string]string{
+		"a": "b", "job-name": "demo", "batch.kubernetes.io/job-name": "demo",
+		"controller-uid": ours, "batch.kubernetes.io/controller-uid": ours,
+	}
+	if got := PodLabels(j); !maps.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
 	}
 }
