@@ -34,9 +34,9 @@ func infoOf(stat *unix.Stat_t) Info {
 	return Info{
 		Mode:   modeOf(stat.Mode),
 		UID:    stat.Uid,
-		Links:  uint64(stat.Nlink),
+		Links:  uint64(stat.Nlink), //nolint:unconvert // 32 bits wide on arm64
 		Inode:  stat.Ino,
-		Device: uint64(stat.Dev),
+		Device: stat.Dev,
 		Size:   stat.Size,
 	}
 }

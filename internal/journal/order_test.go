@@ -45,23 +45,6 @@ func load(t *testing.T, j *journal.Journal) *evidence.Inventory {
 	return inventory
 }
 
-// fullRun takes five slots from the plan to a successful end.
-func fullRun(t *testing.T, disk *durabletest.FS) {
-	t.Helper()
-	j, a := create(t, disk)
-	load(t, j)
-	for _, slot := range a.Plan().Slots {
-		step := et.Acknowledged
-		if slot.Kind == "Job" {
-			step = et.WithChild
-		}
-		et.Walk(t, a, 0, slot, step)
-	}
-	if err := j.Finish(); err != nil {
-		t.Fatal(err)
-	}
-}
-
 // published are the operations of A2.1: content before name, name before the
 // staging name goes, each step synced.
 func published(dir, name string) []string {

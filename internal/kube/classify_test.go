@@ -177,7 +177,7 @@ func checkCreated(t *testing.T, cell string, created Created, code int) {
 		t.Errorf("%s: code %d", cell, created.Code)
 	}
 	var typed bool
-	switch created.Err.(type) {
+	switch created.Err.(type) { //nolint:errorlint // callers are promised the type itself, not a wrapped one
 	case nil:
 		typed = created.Outcome == Acknowledged && created.Meta.Object.UID == testUID && created.Meta.CreationTimestamp == "2026-01-02T03:04:05Z"
 	case *Refused:

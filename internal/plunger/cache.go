@@ -72,7 +72,7 @@ func slim(object any) (any, error) {
 func relevant(entries []metav1.ManagedFieldsEntry) []metav1.ManagedFieldsEntry {
 	var kept []metav1.ManagedFieldsEntry
 	for _, entry := range entries {
-		if entry.Manager == contract.FieldManager || entry.FieldsV1 != nil && bytes.Contains(entry.FieldsV1.Raw, []byte(`"f:suspend"`)) {
+		if entry.Manager == contract.FieldManager || entry.FieldsV1 != nil && bytes.Contains(entry.FieldsV1.GetRawBytes(), []byte(`"f:suspend"`)) {
 			kept = append(kept, entry)
 		}
 	}

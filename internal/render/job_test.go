@@ -59,7 +59,7 @@ func TestTemplatesThatAreRefused(t *testing.T) {
 		"A4.4: another kind of workload":        {"", strings.Replace(smallDeployment, "kind: Deployment", "kind: StatefulSet", 1), "renders no Deployment"},
 		"A4.4: the values do not reach it":      {"", strings.Replace(smallDeployment, "{{ .Values.image }}", "fixed@"+oldDigest, 1), "does not reach it"},
 		"A4.4: only the digest reaches it":      {"", strings.Replace(smallDeployment, "{{ .Values.image }}", "other@"+testDigest, 1), "does not reach it"},
-		"A4.4: a field that nobody knows":       {"", with("container", "enviroment: []"), `unknown field "spec.containers[0].enviroment"`},
+		"A4.4: a field that nobody knows":       {"", with("container", "variables: []"), `unknown field "spec.containers[0].variables"`},
 		"A4.4: a field of the wrong type":       {"", with("container", "env: text"), "invalid spec.template"},
 		"A4.4: a template without a Pod":        {"", "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: api, labels: {app.kubernetes.io/component: api}}\n", "has no spec.template"},
 	} {

@@ -123,8 +123,27 @@ func (s *secretData) shape() (string, error) {
 // Secrets and ConfigMaps stay as the chart names them: they are the release's
 // own, in the live namespace, and a preflight only reads them.
 func (s *secretData) useCopy(spec *corev1.PodSpec, name string, slot identity.Slot) error {
+	reference := s.referrer(name, slot)
+	for _, c := range eachContainer(spec) {
+		if err := useInEnvironment(c, reference); err != nil {
+			return err
+		}
+	}
+	for i := range spec.ImagePullSecrets {
+		if err := reference(&spec.ImagePullSecrets[i].Name, nil); err != nil {
+			return err
+		}
+	}
+	return useInVolumes(spec.Volumes, reference)
+}
+
+// refer changes one reference to the original into one to the copy. A key that
+// must be there and is not is refused: the Pod would wait for it for ever.
+type refer func(from *string, optional *bool, keys ...string) error
+
+func (s *secretData) referrer(name string, slot identity.Slot) refer {
 	data := s.data()
-	reference := func(from *string, optional *bool, keys ...string) error {
+	return func(from *string, optional *bool, keys ...string) error {
 		if *from != s.source {
 			return nil
 		}
@@ -136,31 +155,27 @@ func (s *secretData) useCopy(spec *corev1.PodSpec, name string, slot identity.Sl
 		*from = name
 		return nil
 	}
-	for _, c := range eachContainer(spec) {
-		for i := range c.EnvFrom {
-			if ref := c.EnvFrom[i].SecretRef; ref != nil {
-				if err := reference(&ref.Name, ref.Optional); err != nil {
-					return err
-				}
-			}
-		}
-		for i := range c.Env {
-			if from := c.Env[i].ValueFrom; from != nil && from.SecretKeyRef != nil {
-				if err := reference(&from.SecretKeyRef.Name, from.SecretKeyRef.Optional, from.SecretKeyRef.Key); err != nil {
-					return err
-				}
-			}
-		}
-	}
-	for i := range spec.ImagePullSecrets {
-		if err := reference(&spec.ImagePullSecrets[i].Name, nil); err != nil {
-			return err
-		}
-	}
-	return s.useInVolumes(spec.Volumes, reference)
 }
 
-func (s *secretData) useInVolumes(volumes []corev1.Volume, reference func(*string, *bool, ...string) error) error {
+func useInEnvironment(c *corev1.Container, reference refer) error {
+	for i := range c.EnvFrom {
+		if ref := c.EnvFrom[i].SecretRef; ref != nil {
+			if err := reference(&ref.Name, ref.Optional); err != nil {
+				return err
+			}
+		}
+	}
+	for i := range c.Env {
+		if from := c.Env[i].ValueFrom; from != nil && from.SecretKeyRef != nil {
+			if err := reference(&from.SecretKeyRef.Name, from.SecretKeyRef.Optional, from.SecretKeyRef.Key); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func useInVolumes(volumes []corev1.Volume, reference refer) error {
 	for i := range volumes {
 		if secret := volumes[i].Secret; secret != nil {
 			if err := reference(&secret.SecretName, secret.Optional, itemKeys(secret.Items)...); err != nil {

@@ -22,7 +22,7 @@ func TestSecretValuesStayInside(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	hidden := []string{canary, base64.StdEncoding.EncodeToString([]byte(canary)), fmt.Sprintf("%x", canary), fmt.Sprint([]byte(canary))}
+	hidden := []string{canary, base64.StdEncoding.EncodeToString([]byte(canary)), fmt.Sprintf("%x", canary), fmt.Sprintf("%d", []byte(canary))}
 	secret := rendered.Slots[0]
 	asJSON, err := json.Marshal(secret)
 	if err != nil {

@@ -181,7 +181,7 @@ func (p *Proxy) serve(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	answer := p.forward(r, body)
-	defer answer.Body.Close() //nolint:errcheck // the answer has been read or the client is gone
+	defer answer.Body.Close() // the answer has been read or the client is gone
 	if x.Streams() {
 		stream(w, answer, delay)
 		return

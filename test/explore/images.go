@@ -198,23 +198,32 @@ func (a *Album) judge(image *Image, statuses []Status) {
 
 // brokenPromise says what a disk lacks of, or adds to, the first of statuses.
 func brokenPromise(slot Slot, statuses []Status, states map[string]evidence.SlotState, resources map[string]evidence.Acknowledged) string {
-	status, later := statuses[0], statuses[1:]
-	state := states[slot.Ref.String()].State
+	status, state := statuses[0], states[slot.Ref.String()].State
 	resource, acknowledged := resources[slot.Ref.String()]
-	followed := slices.ContainsFunc(later, func(s Status) bool { return s != Idle })
+	if added := invented(slot, status, state, resource, acknowledged); added != "" {
+		return added
+	}
+	followed := slices.ContainsFunc(statuses[1:], func(s Status) bool { return s != Idle })
 	switch {
 	case status != Idle && (state == evidence.StatePlanned || state == ""):
 		return "its create left, and its marker is not there"
+	case (status >= Released || status == Answered && followed) && !acknowledged:
+		return "something else was sent, and its receipt is not there"
+	case status >= Released && !resource.Released():
+		return "its Job was let run, and its release is not there"
+	}
+	return ""
+}
+
+// invented says what a disk claims that no answer gave.
+func invented(slot Slot, status Status, state evidence.State, resource evidence.Acknowledged, acknowledged bool) string {
+	switch {
 	case acknowledged && status < Answered:
 		return "adopted: a receipt that no answer gave"
 	case acknowledged && resource.Object().UID != slot.Object.UID:
 		return "adopted: a receipt with the UID " + resource.Object().UID
 	case state == evidence.StateRejected && status != Refused:
 		return "a rejection that no answer gave"
-	case (status >= Released || status == Answered && followed) && !acknowledged:
-		return "something else was sent, and its receipt is not there"
-	case status >= Released && !resource.Released():
-		return "its Job was let run, and its release is not there"
 	}
 	return ""
 }

@@ -104,10 +104,8 @@ func (o *oracle) consumer(w *World) string {
 			return x.Object.String() + " exists"
 		}
 	}
-	for i := range w.Late {
-		if x := &w.Late[i]; x.Ours && x.Kind == "Pod" {
-			return x.Object.Object.String() + " is to come"
-		}
+	if pod := w.comes(isPod); pod != "" {
+		return pod
 	}
 	for i := range o.start.Objects {
 		if x := &o.start.Objects[i]; x.Consumer() && o.names[x.Place()] && w.lives(x.UID) {
@@ -150,15 +148,19 @@ func (o *oracle) tooMuch(w *World, r evidence.Result) string {
 	case unreconciled, uncertain && r.Complete:
 		return "a create is uncertain"
 	}
+	return o.left(w, r)
+}
+
+// left says what is still there, or may come, although a cleanup calls itself
+// complete or settled.
+func (o *oracle) left(w *World, r evidence.Result) string {
 	for i := range w.Objects {
 		if x := &w.Objects[i]; x.Ours && !o.vouched(&x.Object) {
 			return x.Object.String() + " exists"
 		}
 	}
-	for i := range w.Late {
-		if x := &w.Late[i]; x.Ours && (x.Kind == "Pod" || r.Complete) {
-			return x.Object.Object.String() + " is to come"
-		}
+	if late := w.comes(func(x *Late) bool { return r.Complete || isPod(x) }); late != "" {
+		return late
 	}
 	for i := range o.start.Objects {
 		if x := &o.start.Objects[i]; !x.Ours && o.names[x.Place()] && w.lives(x.UID) {
@@ -167,6 +169,19 @@ func (o *oracle) tooMuch(w *World, r evidence.Result) string {
 	}
 	return ""
 }
+
+// comes names something of ours that is of interest and whose create is still on
+// its way, or returns "".
+func (w *World) comes(interesting func(*Late) bool) string {
+	for i := range w.Late {
+		if x := &w.Late[i]; x.Ours && interesting(x) {
+			return x.Object.Object.String() + " is to come"
+		}
+	}
+	return ""
+}
+
+func isPod(late *Late) bool { return late.Kind == "Pod" }
 
 // vouched: the release owner has stated that this create was settled, and it came
 // through all the same, after the cleanup had begun. Its Job is inert, and the
@@ -189,11 +204,7 @@ func (o *oracle) free() bool {
 		return false
 	}
 	for i := range o.start.Objects {
-		x := &o.start.Objects[i]
-		if x.Held || !x.Ours && o.names[x.Place()] || x.Ours && x.Kind == "Pod" && x.Owner == "" {
-			return false
-		}
-		if x.Ours && o.names[x.Place()] && !o.proven[x.UID] {
+		if o.blocks(&o.start.Objects[i]) {
 			return false
 		}
 	}
@@ -203,6 +214,20 @@ func (o *oracle) free() bool {
 		}
 	}
 	return true
+}
+
+// blocks: an object that a cleanup may not touch, or that somebody else holds.
+func (o *oracle) blocks(x *Object) bool {
+	switch planned := o.names[x.Place()]; {
+	case x.Held:
+		return true
+	case !x.Ours:
+		return planned
+	case x.Kind == "Pod" && x.Owner == "":
+		return true
+	default:
+		return planned && !o.proven[x.UID]
+	}
 }
 
 // scene describes what was judged.

@@ -3,6 +3,7 @@ package explore
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/holdfast-project/holdfast/internal/cleanup"
@@ -205,16 +206,11 @@ func (p *Play) strike() string {
 // meddle is what somebody else does at once; it reports whether it did anything.
 func (w *World) meddle(what string) bool {
 	before := w.Hash()
-	for _, o := range append([]Object(nil), w.Objects...) {
-		job := o.Kind == "Job"
-		switch {
-		case job && what == StrangerOrphans:
-			_ = w.Delete(o.Object, kube.Orphan)
-		case job && what == StrangerForeground:
-			_ = w.Delete(o.Object, kube.Foreground)
-		case job && what == StrangerBackground:
-			_ = w.Delete(o.Object, kube.Background)
-		case what == StrangerReplaces && o.Ours && o.Kind != "Pod":
+	for _, o := range slices.Clone(w.Objects) {
+		if how, deletes := strangerDeletes(what); deletes && o.Kind == "Job" {
+			_ = w.Delete(o.Object, how)
+		}
+		if what == StrangerReplaces && o.Ours && o.Kind != "Pod" {
 			i := w.find(o.Object)
 			w.Objects[i] = Object{Object: o.Object, Nonce: o.Nonce}
 			w.Objects[i].UID = "0badf00d" + o.UID[8:]
@@ -226,6 +222,20 @@ func (w *World) meddle(what string) bool {
 		}
 	}
 	return w.Hash() != before
+}
+
+// strangerDeletes returns the propagation with which a stranger deletes Jobs.
+func strangerDeletes(what string) (kube.Propagation, bool) {
+	switch what {
+	case StrangerOrphans:
+		return kube.Orphan, true
+	case StrangerForeground:
+		return kube.Foreground, true
+	case StrangerBackground:
+		return kube.Background, true
+	default:
+		return "", false
+	}
 }
 
 // otherCluster is what answers when a load balancer has gone astray.

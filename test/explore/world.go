@@ -181,18 +181,8 @@ const (
 // Steps are those that are possible now, in a fixed order.
 func (w *World) Steps() (steps []step) {
 	for i := range w.Objects {
-		o := &w.Objects[i]
-		switch {
-		case o.Kind == "Pod" && o.Deleting && !o.Held:
-			steps = append(steps, step{endPod, o.UID})
-		case o.Kind == "Job" && o.Pods > 0 && !o.Suspended && !o.Deleting:
-			steps = append(steps, step{makePod, o.UID})
-		case o.Foreground && w.foregroundMoves(o):
-			steps = append(steps, step{foreground, o.UID})
-		case o.Orphan:
-			steps = append(steps, step{orphan, o.UID})
-		case o.Owner != "" && !o.Deleting && !w.lives(o.Owner):
-			steps = append(steps, step{collect, o.UID})
+		if what := w.next(&w.Objects[i]); what != "" {
+			steps = append(steps, step{what, w.Objects[i].UID})
 		}
 	}
 	for i := range w.Late {
@@ -201,6 +191,24 @@ func (w *World) Steps() (steps []step) {
 		}
 	}
 	return steps
+}
+
+// next is what the cluster's controllers would do with an object now, or "".
+func (w *World) next(o *Object) string {
+	switch {
+	case o.Kind == "Pod" && o.Deleting && !o.Held:
+		return endPod
+	case o.Kind == "Job" && o.Pods > 0 && !o.Suspended && !o.Deleting:
+		return makePod
+	case o.Foreground && w.foregroundMoves(o):
+		return foreground
+	case o.Orphan:
+		return orphan
+	case o.Owner != "" && !o.Deleting && !w.lives(o.Owner):
+		return collect
+	default:
+		return ""
+	}
 }
 
 // foregroundMoves: there is a dependent to delete, or none left to wait for.

@@ -39,17 +39,7 @@ func (r *reconciler) nextAction(helm *helmClient, obj *helmv2.HelmRelease, want 
 	forced := helmv2.ShouldHandleForceRequest(obj)
 	switch seen {
 	case stateInSync:
-		obj.Status.History.Truncate(true)
-		if forced {
-			return r.upgrade(helm, obj, want), nil
-		}
-		if conditions.IsTrue(obj, helmv2.RemediatedCondition) {
-			conditions.Delete(obj, helmv2.RemediatedCondition)
-			latest := obj.Status.History.Latest()
-			conditions.MarkTrue(obj, helmv2.ReleasedCondition, helmv2.UpgradeSucceededReason,
-				"Helm upgrade succeeded for release %s with chart %s", latest.FullReleaseName(), latest.VersionedChartName())
-		}
-		return nil, nil
+		return r.inSync(helm, obj, want, forced), nil
 	case stateLocked:
 		return r.unlock(helm, obj), nil
 	case stateAbsent:
@@ -67,6 +57,21 @@ func (r *reconciler) nextAction(helm *helmClient, obj *helmv2.HelmRelease, want 
 		return r.upgrade(helm, obj, want), nil
 	}
 	return r.afterFailure(helm, obj, want, forced)
+}
+
+// inSync has nothing to do unless it is forced to.
+func (r *reconciler) inSync(helm *helmClient, obj *helmv2.HelmRelease, want desired, forced bool) *step {
+	obj.Status.History.Truncate(true)
+	if forced {
+		return r.upgrade(helm, obj, want)
+	}
+	if conditions.IsTrue(obj, helmv2.RemediatedCondition) {
+		conditions.Delete(obj, helmv2.RemediatedCondition)
+		latest := obj.Status.History.Latest()
+		conditions.MarkTrue(obj, helmv2.ReleasedCondition, helmv2.UpgradeSucceededReason,
+			"Helm upgrade succeeded for release %s with chart %s", latest.FullReleaseName(), latest.VersionedChartName())
+	}
+	return nil
 }
 
 // afterFailure retries, remediates or gives up on a release that this very

@@ -139,7 +139,12 @@ func determine(helm *helmClient, obj *helmv2.HelmRelease, want desired) (state, 
 	case !recognises(latest, last):
 		return stateUnmanaged, "release not observed to be made for object", nil
 	}
-	switch status {
+	return recognised(latest, last, want)
+}
+
+// recognised judges a revision that the snapshot knows.
+func recognised(latest *helmv2.Snapshot, last *release.Release, want desired) (state, string, error) {
+	switch status := last.Info.Status; status {
 	case common.StatusFailed:
 		return stateFailed, "", nil
 	case common.StatusUninstalled:
@@ -149,8 +154,9 @@ func determine(helm *helmClient, obj *helmv2.HelmRelease, want desired) (state, 
 			return stateOutOfSync, "chart or values changed", nil
 		}
 		return stateInSync, "", nil
+	default:
+		return "", "", fmt.Errorf("unable to determine state for release with status '%s'", status)
 	}
-	return "", "", fmt.Errorf("unable to determine state for release with status '%s'", status)
 }
 
 func lastRelease(helm *helmClient, obj *helmv2.HelmRelease) (*release.Release, error) {

@@ -126,7 +126,7 @@ func fetch(ctx context.Context, source *sourcev1.OCIRepository) (*chart.Chart, e
 	if err != nil {
 		return nil, err
 	}
-	defer answer.Body.Close() //nolint:errcheck // it has been read
+	defer answer.Body.Close() // it has been read
 	switch answer.StatusCode {
 	case http.StatusOK:
 	case http.StatusNotFound:

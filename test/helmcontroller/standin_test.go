@@ -54,7 +54,7 @@ func run(m *testing.M) int {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	defer cp.Stop() //nolint:errcheck // the tests are over
+	defer cp.Stop() // the tests are over
 	l, err := lab.New(ctx, cp)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -66,7 +66,7 @@ func run(m *testing.M) int {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	defer shared.hc.Stop() //nolint:errcheck // the tests are over
+	defer shared.hc.Stop() // the tests are over
 	return m.Run()
 }
 

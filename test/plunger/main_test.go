@@ -75,15 +75,15 @@ func run(m *testing.M) int {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	defer os.RemoveAll(dir) //nolint:errcheck // a temporary directory
+	defer os.RemoveAll(dir) // a temporary directory
 	shared = &bench{gate: &helmcontroller.Gate{}, binary: filepath.Join(dir, "flux-plunger"), counts: defaultCounts}
 	if err := shared.prepare(ctx); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	defer shared.ControlPlane.Stop() //nolint:errcheck // the tests are over
+	defer shared.ControlPlane.Stop() // the tests are over
 	defer shared.Close()
-	defer shared.hc.Stop() //nolint:errcheck // the tests are over
+	defer shared.hc.Stop() // the tests are over
 	code := m.Run()
 	if err := shared.expectAudit(); err != nil {
 		fmt.Fprintln(os.Stderr, "FAIL: the audit log says:", err)
@@ -241,18 +241,6 @@ func recovered(hr *helmv2.HelmRelease) bool {
 }
 
 func terminating(hr *helmv2.HelmRelease) bool { return !hr.DeletionTimestamp.IsZero() }
-
-// all is the conjunction of states.
-func all(states ...func(*helmv2.HelmRelease) bool) func(*helmv2.HelmRelease) bool {
-	return func(hr *helmv2.HelmRelease) bool {
-		for _, state := range states {
-			if !state(hr) {
-				return false
-			}
-		}
-		return true
-	}
-}
 
 func must(t testing.TB, err error) {
 	t.Helper()

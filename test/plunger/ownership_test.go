@@ -121,7 +121,7 @@ func (b *bench) createBare(t *testing.T, key types.NamespacedName) {
 func owners(hr *helmv2.HelmRelease) string {
 	var said []string
 	for _, entry := range hr.ManagedFields {
-		said = append(said, fmt.Sprintf("%s %s %s %s", entry.Manager, entry.Operation, entry.Subresource, entry.FieldsV1.Raw))
+		said = append(said, fmt.Sprintf("%s %s %s %s", entry.Manager, entry.Operation, entry.Subresource, entry.FieldsV1.GetRawBytes()))
 	}
 	return strings.Join(said, "; ")
 }
@@ -160,7 +160,7 @@ func fieldsOf(hr *helmv2.HelmRelease) string {
 	said := []string{fmt.Sprintf("%v %v %v %s", spec.Interval, spec.Timeout, spec.ChartRef, spec.Values.Raw)}
 	for _, entry := range hr.ManagedFields {
 		if entry.Subresource == "" && entry.Manager != contract.FieldManager && entry.Manager != "helm-controller" {
-			fields := strings.NewReplacer(`,"f:suspend":{}`, "", `{"f:suspend":{}}`, "{}").Replace(string(entry.FieldsV1.Raw))
+			fields := strings.NewReplacer(`,"f:suspend":{}`, "", `{"f:suspend":{}}`, "{}").Replace(string(entry.FieldsV1.GetRawBytes()))
 			if fields != `{"f:spec":{}}` { // the suspension is ours to take and to give up
 				said = append(said, entry.Manager+" "+string(entry.Operation)+" "+fields)
 			}

@@ -97,6 +97,22 @@ func (f *flags) config() (plunger.Config, error) {
 
 func (f *flags) check(config plunger.Config, namespace string) error {
 	options := config.Options
+	if err := f.checkPolicy(options); err != nil {
+		return err
+	}
+	switch {
+	case f.concurrent < 1:
+		return fmt.Errorf("reading --concurrent: %d is less than 1", f.concurrent)
+	case namespace == "" && (f.leaderElect || !f.allNamespaces):
+		return errors.New("reading RUNTIME_NAMESPACE: it is empty, and the Lease and the watch of one namespace need it; set it to the Pod's namespace")
+	default:
+		return nil
+	}
+}
+
+// checkPolicy refuses words that nothing knows, and pairs of which one would
+// silently do nothing.
+func (f *flags) checkPolicy(options decide.Options) error {
 	switch {
 	case options.Strategy != decide.Repair && options.Strategy != decide.Reclaim:
 		return fmt.Errorf("reading --strategy: %q is neither repair nor reclaim", f.strategy)
@@ -108,10 +124,6 @@ func (f *flags) check(config plunger.Config, namespace string) error {
 		return fmt.Errorf("reading --unproven-uninstall: %q is neither release nor hold", f.unproven)
 	case options.RecoverUninstalled && options.Strategy == decide.Reclaim:
 		return errors.New("reading --recover-uninstalled: it is repair that rewrites; give --strategy=repair")
-	case f.concurrent < 1:
-		return fmt.Errorf("reading --concurrent: %d is less than 1", f.concurrent)
-	case namespace == "" && (f.leaderElect || !f.allNamespaces):
-		return errors.New("reading RUNTIME_NAMESPACE: it is empty, and the Lease and the watch of one namespace need it; set it to the Pod's namespace")
 	default:
 		return nil
 	}

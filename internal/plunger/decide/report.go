@@ -18,11 +18,13 @@ func report(in Input, action Action) Action {
 		return action
 	}
 	ready, released := r.Status.Ready, r.Status.Released
+	if len(r.Status.History) == 0 || !r.current(ready) {
+		return action
+	}
 	switch {
-	case ready.Status == "True" && r.current(ready) && len(r.Status.History) > 0:
+	case ready.Status == "True":
 		return action.telling(Recovered, "recovered: helm-controller released it again")
-	case released.Status == "False" && r.current(released) && ready.Status == "False" && r.current(ready) &&
-		!r.Triggered() && len(r.Status.History) > 0:
+	case ready.Status == "False" && released.Status == "False" && r.current(released) && !r.Triggered():
 		return action.telling(RecoveryFailed, "no longer stuck, but helm-controller's next release failed and is not asked for again: "+
 			"it wants new values, or flux reconcile helmrelease "+r.Name+" --namespace "+r.Namespace+" --reset (or --force)")
 	default:

@@ -54,7 +54,7 @@ func run(m *testing.M) int {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	defer cp.Stop() //nolint:errcheck // the tests are over
+	defer cp.Stop() // the tests are over
 	l, err := lab.New(ctx, cp)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -72,7 +72,7 @@ func run(m *testing.M) int {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	defer shared.hc.Stop() //nolint:errcheck // the tests are over
+	defer shared.hc.Stop() // the tests are over
 	return m.Run()
 }
 
@@ -137,7 +137,7 @@ func (b *bench) start(t *testing.T, namespace string, strategy decide.Strategy, 
 		defer close(run.done)
 		run.err = plunger.Run(ctx, config)
 	}()
-	t.Cleanup(func() { run.stop() }) //nolint:errcheck // a test that cares stops it itself
+	t.Cleanup(func() { run.stop() }) // a test that cares stops it itself
 	return run
 }
 

@@ -51,7 +51,7 @@ func run(m *testing.M) int {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	defer cp.Stop() //nolint:errcheck // the tests are over
+	defer cp.Stop() // the tests are over
 	l, err := lab.New(ctx, cp)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)

@@ -74,10 +74,10 @@ func rest(hr *helmv2.HelmRelease) *helmv2.HelmRelease {
 	for _, entry := range hr.ManagedFields {
 		if entry.Manager != contract.FieldManager {
 			entry.Time = nil
-			entry.FieldsV1 = &metav1.FieldsV1{Raw: withoutSuspend(entry.FieldsV1.Raw)}
+			entry.FieldsV1 = metav1.NewFieldsV1(string(withoutSuspend(entry.FieldsV1.GetRawBytes())))
 			// A manager that owned the suspension alone owns nothing after it was
 			// taken over (B3.3).
-			if string(entry.FieldsV1.Raw) != `{"f:spec":{}}` {
+			if string(entry.FieldsV1.GetRawBytes()) != `{"f:spec":{}}` {
 				kept = append(kept, entry)
 			}
 		}

@@ -69,7 +69,7 @@ func managers(entries []metav1.ManagedFieldsEntry) []decide.ManagedField {
 	for _, entry := range entries {
 		field := decide.ManagedField{Manager: entry.Manager, Operation: string(entry.Operation), Subresource: entry.Subresource}
 		if entry.FieldsV1 != nil {
-			field.Fields = entry.FieldsV1.Raw
+			field.Fields = entry.FieldsV1.GetRawBytes()
 		}
 		if entry.Time != nil {
 			field.Time = entry.Time.Time

@@ -73,7 +73,7 @@ func TestSweep(t *testing.T) {
 		s.says("HelmRelease sweep/" + name)
 	}
 	if raw := s.live("held").ManagedFields; slices.ContainsFunc(raw, func(m metav1.ManagedFieldsEntry) bool {
-		return m.FieldsV1 != nil && strings.Contains(string(m.FieldsV1.Raw), "f:suspend")
+		return m.FieldsV1 != nil && strings.Contains(string(m.FieldsV1.GetRawBytes()), "f:suspend")
 	}) {
 		t.Error("B7.3: the lifted suspension is not absent: somebody owns the field")
 	}

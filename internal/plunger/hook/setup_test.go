@@ -50,7 +50,7 @@ func run(m *testing.M) int {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	defer cp.Stop() //nolint:errcheck // the tests are over
+	defer cp.Stop() // the tests are over
 	if shared, err = lab.New(ctx, cp); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1

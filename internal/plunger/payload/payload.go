@@ -39,7 +39,7 @@ const maxJSON = 64 << 20
 // The errors say what is wrong without quoting any of it.
 var (
 	errEncoding = errors.New("it is not base64 of gzip of JSON")
-	errHelm     = errors.New("Helm's storage code cannot decode it")
+	errHelm     = errors.New("the storage code of Helm cannot decode it")
 	errChanged  = errors.New("rewriting it would change more than its status")
 )
 

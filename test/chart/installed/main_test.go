@@ -69,7 +69,7 @@ func run(m *testing.M) int {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	defer cp.Stop() //nolint:errcheck // the tests are over
+	defer cp.Stop() // the tests are over
 	if shared, err = lab.New(ctx, cp); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
@@ -80,7 +80,7 @@ func run(m *testing.M) int {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	defer hc.Stop() //nolint:errcheck // the tests are over
+	defer hc.Stop() // the tests are over
 	return m.Run()
 }
 
@@ -212,7 +212,7 @@ func (s *site) report() string {
 	}
 	log, err := shared.ControlPlane.Client().CoreV1().Pods(s.ns).GetLogs(pods.Items[0].Name, &corev1.PodLogOptions{}).Stream(s.Context())
 	s.must(err)
-	defer log.Close() //nolint:errcheck // only read
+	defer log.Close() // only read
 	text, err := io.ReadAll(log)
 	s.must(err)
 	return string(text)

@@ -92,7 +92,7 @@ func startBinary(ctx context.Context, path, kubeconfig string, concurrent int) (
 		}
 		answer, err := http.DefaultClient.Do(request)
 		if err != nil {
-			return false, nil // not listening yet
+			return false, nil //nolint:nilerr // not listening yet: asked again
 		}
 		return answer.StatusCode == http.StatusOK, answer.Body.Close()
 	})
