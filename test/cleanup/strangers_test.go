@@ -19,42 +19,74 @@ import (
 	"github.com/holdfast-project/holdfast/internal/identity"
 	"github.com/holdfast-project/holdfast/internal/kube"
 	"github.com/holdfast-project/holdfast/test/apiproxy"
+	"github.com/holdfast-project/holdfast/test/controlplane"
 )
 
-// runs is how many random runs are made: HOLDFAST_STRANGER_RUNS, or 8.
-func runs(t *testing.T) int {
+// seeds are the random runs that are made: HOLDFAST_STRANGER_RUNS is a number of
+// them, or FROM-TO for a part, the end excluded; without it, eight.
+func seeds(t *testing.T) (from, to int) {
 	text := os.Getenv("HOLDFAST_STRANGER_RUNS")
 	if text == "" {
-		return 8
+		return 0, 8
 	}
-	n, err := strconv.Atoi(text)
-	if err != nil {
-		t.Fatal(err)
+	first, last, part := strings.Cut(text, "-")
+	if !part {
+		first, last = "0", text
 	}
-	return n
+	from, err := strconv.Atoi(first)
+	to, err2 := strconv.Atoi(last)
+	if err != nil || err2 != nil || from >= to {
+		t.Fatalf("HOLDFAST_STRANGER_RUNS is %q", text)
+	}
+	return from, to
 }
 
 // A6.3 to A6.7 beside somebody who deletes, replaces, relabels, orphans and holds
 // our objects while we clean up: nothing of theirs is deleted, no dependency goes
 // while a Job or a Pod of ours is there, complete is true, and when they have
-// stopped the same command finishes.
+// stopped the same command finishes. What was sent is judged once more by the
+// API server's own audit log.
 func TestBesideAStranger(t *testing.T) {
-	for seed := range runs(t) {
-		t.Run(fmt.Sprint(seed), func(t *testing.T) {
-			s := &stranger{trial: begin(t, options{}), rng: rand.New(rand.NewPCG(uint64(seed), 1))}
-			s.prepare()
-			s.crash()
-			s.judgeBarrier()
-			s.act(s.rng.IntN(3)) // some are done before cleanup begins
-			more := 1 + s.rng.IntN(4)
-			var wait sync.WaitGroup
-			wait.Go(func() { s.act(more) })
-			s.judge(s.clean())
-			wait.Wait()
-			s.stop()
-			s.judgeAgain(s.clean())
-		})
+	from, to := seeds(t)
+	all := make([]*stranger, to-from)
+	t.Run("runs", func(t *testing.T) { // returns when the last of them has
+		for i := range all {
+			seed := from + i
+			t.Run(fmt.Sprint(seed), func(t *testing.T) {
+				all[i] = &stranger{trial: begin(t, options{}), rng: rand.New(rand.NewPCG(uint64(seed), 1))}
+				all[i].carryOut()
+			})
+		}
+	})
+	if t.Failed() {
+		return
 	}
+	records, err := shared.AuditOf(controlplane.AuditFilter{Writes: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var total audited
+	for _, s := range all {
+		total.add(s.judgeAudit(t, records))
+	}
+	t.Logf("%d runs: %+v", len(all), total)
+	if total.Jobs == 0 || total.Dependencies == 0 || total.Pods == 0 || total.Deeds == 0 {
+		t.Errorf("the runs have shown nothing: %+v", total)
+	}
+}
+
+func (s *stranger) carryOut() {
+	s.prepare()
+	s.crash()
+	s.judgeBarrier()
+	s.act(s.rng.IntN(3)) // some are done before cleanup begins
+	more := 1 + s.rng.IntN(4)
+	var wait sync.WaitGroup
+	wait.Go(func() { s.act(more) })
+	s.judge(s.clean())
+	wait.Wait()
+	s.stop()
+	s.judgeAgain(s.clean())
 }
 
 // stranger acts on the objects of a trial.
@@ -62,6 +94,7 @@ type stranger struct {
 	*trial
 	rng       *rand.Rand
 	uncertain bool
+	done      int // deeds that were carried out
 
 	mu       sync.Mutex
 	theirs   []identity.Object // what the stranger made and did not take away
@@ -87,6 +120,12 @@ func (s *stranger) prepare() {
 	}
 }
 
+// deed is something that a stranger does to an object.
+type deed struct {
+	name string
+	do   func(context.Context, identity.Slot, identity.Object) error
+}
+
 // act is a number of deeds within the next seconds. An object that is gone by
 // then is no error.
 func (s *stranger) act(deeds int) {
@@ -98,12 +137,19 @@ func (s *stranger) act(deeds int) {
 		case <-time.After(time.Duration(s.rng.IntN(400)) * time.Millisecond):
 		}
 		slot, object := s.pick()
-		kinds := []func(context.Context, identity.Slot, identity.Object) error{s.remove, s.orphan, s.swap, s.relabel, s.hold}
-		deed := s.rng.IntN(len(kinds))
-		err := kinds[deed](ctx, slot, object)
-		s.t.Logf("the stranger's deed %d on %s: %v", deed, slot, err)
+		deeds := []deed{
+			{"foreground", s.remove(metav1.DeletePropagationForeground)}, {"background", s.remove(metav1.DeletePropagationBackground)},
+			{"orphan", s.remove(metav1.DeletePropagationOrphan)}, {"default", s.remove("")},
+			{"swap", s.swap}, {"relabel", s.relabel}, {"hold", s.hold},
+		}
+		deed := deeds[s.rng.IntN(len(deeds))]
+		err := deed.do(ctx, slot, object)
+		s.t.Logf("the stranger's deed %s on %s: %v", deed.name, slot, err)
+		if err == nil {
+			s.done++
+		}
 		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) && !apierrors.IsForbidden(err) && !apierrors.IsInvalid(err) {
-			s.t.Errorf("deed %d on %s: %v", deed, object, err)
+			s.t.Errorf("deed %s on %s: %v", deed.name, object, err)
 		}
 	}
 }
@@ -132,19 +178,23 @@ func at(object identity.Object) []string {
 }
 
 func (s *stranger) rawDelete(ctx context.Context, object identity.Object, propagation metav1.DeletionPropagation) error {
-	return shared.Client().CoreV1().RESTClient().Delete().AbsPath(at(object)...).Body(&metav1.DeleteOptions{PropagationPolicy: &propagation}).Do(ctx).Error()
+	options := &metav1.DeleteOptions{}
+	if propagation != "" {
+		options.PropagationPolicy = &propagation
+	}
+	return shared.Client().CoreV1().RESTClient().Delete().AbsPath(at(object)...).Body(options).Do(ctx).Error()
 }
 
 func (s *stranger) patch(ctx context.Context, object identity.Object, patch string) error {
 	return shared.Client().CoreV1().RESTClient().Patch(types.MergePatchType).AbsPath(at(object)...).Body([]byte(patch)).Do(ctx).Error()
 }
 
-func (s *stranger) remove(ctx context.Context, _ identity.Slot, object identity.Object) error {
-	return s.rawDelete(ctx, object, metav1.DeletePropagationBackground)
-}
-
-func (s *stranger) orphan(ctx context.Context, _ identity.Slot, object identity.Object) error {
-	return s.rawDelete(ctx, object, metav1.DeletePropagationOrphan)
+// remove deletes by name, as kubectl and the raw API do; "" is the server's own
+// default, which for a Job is to orphan its Pods.
+func (s *stranger) remove(propagation metav1.DeletionPropagation) func(context.Context, identity.Slot, identity.Object) error {
+	return func(ctx context.Context, _ identity.Slot, object identity.Object) error {
+		return s.rawDelete(ctx, object, propagation)
+	}
 }
 
 // swap puts an object of its own under the name, with our marks on it.
