@@ -68,6 +68,11 @@ explore: ## play the cleanup on every disk that a crash can leave, in every worl
 mutants: ## plant faults in what decides and see that the tests notice each of them
 	go run ./test/mutants -generate internal/cleanup/decide,internal/preflight/decide,internal/plunger/decide
 
+FUZZ ?= 1m
+.PHONY: fuzz
+fuzz: ## run every fuzz target in the tree for FUZZ=1m each
+	go run ./test/fuzz -time $(FUZZ)
+
 .PHONY: chart
 chart: ## write what is derived from the chart: its README and the Kustomize form
 	go run ./test/chart/generate

@@ -19,12 +19,15 @@ import (
 // small is evidence that holds one record of every kind, under a profile of its
 // own: a Secret, a Job with a Pod, a Job that is reconciled; and, in a resume,
 // a rejection.
-func small(t testing.TB) *durabletest.FS {
+func small(t testing.TB) *durabletest.FS { return smallOf(t, 0, et.Parameters()) }
+
+// smallOf is small as another run, or a run in another cluster, would write it.
+func smallOf(t testing.TB, offset int, parameters evidence.Parameters) *durabletest.FS {
 	t.Helper()
-	setup := journal.Setup{Parameters: et.Parameters()}
+	setup := journal.Setup{Parameters: parameters}
 	setup.Parameters.Profile.Name = "other"
 	plan := func(attempt int, slots ...identity.Slot) *evidence.Plan {
-		p := et.Plan(attempt)
+		p := et.Plan(attempt + offset)
 		p.Slots = nil
 		for _, slot := range slots {
 			p.Slots = append(p.Slots, et.PlannedSlot(slot, p.Nonce))
@@ -33,8 +36,8 @@ func small(t testing.TB) *durabletest.FS {
 	}
 	disk := durabletest.New()
 	et.BuildWith(t, disk, root, setup,
-		et.Attempt{Plan: plan(0, "secret", "job", "late"), Steps: []et.Step{et.Acknowledged, et.WithChild, et.Reconciled}},
-		et.Attempt{Plan: plan(1, "job"), Steps: []et.Step{et.Rejected}})
+		et.Attempt{Plan: plan(0, "secret", "job", "late"), Steps: []et.Step{et.Acknowledged, et.WithChild, et.Reconciled}, Offset: offset},
+		et.Attempt{Plan: plan(1, "job"), Steps: []et.Step{et.Rejected}, Offset: offset})
 	return disk
 }
 

@@ -59,6 +59,9 @@ type Attempt struct {
 	Steps []Step
 	// Plan replaces the plan of the built-in profile.
 	Plan *evidence.Plan
+	// Offset is added to the attempt's index in its nonce, its UIDs and its
+	// Audit-IDs: with another one it is the attempt of another run.
+	Offset int
 }
 
 // Statement is the text of every Reconciled slot.
@@ -193,7 +196,7 @@ func BuildWith(t testing.TB, disk durable.FS, path string, setup journal.Setup, 
 		}
 		for k, step := range attempt.Steps {
 			slot := a.Plan().Slots[k]
-			Walk(t, a, i, slot, step)
+			Walk(t, a, i+attempt.Offset, slot, step)
 			if step == Reconciled {
 				statements = append(statements, identity.SlotRef{Attempt: a.Name(), Slot: slot.Slot})
 			}
@@ -211,7 +214,7 @@ func BuildWith(t testing.TB, disk durable.FS, path string, setup journal.Setup, 
 
 func register(t testing.TB, j *journal.Journal, index int, attempt Attempt) *journal.Attempt {
 	t.Helper()
-	plan, kind := Plan(index), evidence.Startup
+	plan, kind := Plan(index+attempt.Offset), evidence.Startup
 	if attempt.Plan != nil {
 		plan = *attempt.Plan
 	}

@@ -20,7 +20,7 @@ const stored = `{"name":"app","info":{"first_deployed":"2026-01-01T00:00:00Z","l
 	`"lock":null,"templates":[{"name":"t","data":"e30="}],"values":{},"schema":null,"files":null,"future":[1,2]},"config":{"big":12345678901234567890,"float":1.0},` +
 	`"manifest":"---\n<&>\n","version":3,"namespace":"ns","future":"top"}`
 
-func packed(t *testing.T, text string) []byte {
+func packed(t testing.TB, text string) []byte {
 	t.Helper()
 	var buffer bytes.Buffer
 	writer := gzip.NewWriter(&buffer)
@@ -174,6 +174,26 @@ func FuzzWithStatus(f *testing.F) {
 		}
 		if status, err := payload.Status(rewritten); err != nil || status != "failed" {
 			t.Errorf("status %q, %v", status, err)
+		}
+	})
+}
+
+// B10.3, B10.4: bytes that no Helm ever stored are refused without a panic, and
+// without quoting any of them.
+func FuzzStatus(f *testing.F) {
+	f.Add([]byte(packed(f, stored)))
+	f.Add([]byte(base64.StdEncoding.EncodeToString([]byte("\x1f\x8b\x08planted"))))
+	f.Add([]byte("planted"))
+	f.Add([]byte{})
+	f.Fuzz(func(t *testing.T, content []byte) {
+		status, err := payload.Status(content)
+		if err != nil && (status != "" || strings.Contains(err.Error(), "planted")) {
+			t.Fatalf("%q and %v", status, err)
+		}
+		if rewritten, err := payload.WithStatus(content, "failed"); err == nil {
+			if status, err := payload.Status(rewritten); err != nil || status != "failed" {
+				t.Errorf("status %q, %v", status, err)
+			}
 		}
 	})
 }

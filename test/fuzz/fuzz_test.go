@@ -1,0 +1,38 @@
+package main
+
+import (
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+)
+
+// What the tool finds is what a search of the text finds, and each name is that
+// of one package only, so that -only can mean one target.
+func TestEveryTargetIsFound(t *testing.T) {
+	targets, err := find("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := exec.Command("grep", "-rhoE", `^func Fuzz[A-Z][A-Za-z]*`, "--include=*_test.go", "../../internal", "../../test", "../../cmd").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := strings.Count(string(out), "func Fuzz"); n != len(targets) || n < 25 {
+		t.Errorf("%d targets are found, and %d stand in the source", len(targets), n)
+	}
+	seen := map[string]bool{}
+	for _, one := range targets {
+		if seen[one.name] {
+			t.Errorf("two targets are called %s", one.name)
+		}
+		seen[one.name] = true
+	}
+}
+
+// A run that runs nothing is no success.
+func TestNothingIsNoSuccess(t *testing.T) {
+	if err := run(time.Second, "^Fuzz$", 1, true); err == nil {
+		t.Error("no target ran, and nothing was said")
+	}
+}

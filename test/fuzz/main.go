@@ -1,0 +1,124 @@
+// Command fuzz runs every fuzz target of this module for a given time each, one
+// after the other.
+//
+// Its invariant: the targets are those that the source holds, found by parsing
+// it, so that a new one is run without being listed anywhere. It exits with 1 when
+// a target crashed; the input is then in that package's testdata/fuzz, to be kept
+// as a test. It must not import anything of the product.
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"time"
+)
+
+// target is one fuzz function.
+type target struct{ dir, name string }
+
+func main() {
+	each := flag.Duration("time", time.Minute, "how long each target is run")
+	only := flag.String("only", ".", "a regular expression for the targets' names")
+	parallel := flag.Int("parallel", 2, "how many workers a target has")
+	list := flag.Bool("list", false, "name the targets and run none")
+	flag.Parse()
+	if err := run(*each, *only, *parallel, *list); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+func run(each time.Duration, only string, parallel int, list bool) error {
+	wanted, err := regexp.Compile(only)
+	if err != nil {
+		return fmt.Errorf("reading -only: %w", err)
+	}
+	targets, err := find(".")
+	if err != nil {
+		return err
+	}
+	ran, crashed := 0, 0
+	for _, one := range targets {
+		if !wanted.MatchString(one.name) {
+			continue
+		}
+		ran++
+		if list {
+			fmt.Printf("./%s %s\n", one.dir, one.name)
+			continue
+		}
+		if err := one.fuzz(each, parallel); err != nil {
+			fmt.Printf("%s in ./%s: %v\n", one.name, one.dir, err)
+			crashed++
+		}
+	}
+	fmt.Printf("fuzz: targets=%d time=%s crashes=%d\n", ran, each, crashed)
+	if ran == 0 || crashed > 0 {
+		return errors.New("fuzz: not every target ran without a crash")
+	}
+	return nil
+}
+
+// fuzz shows the last line of progress, which counts the executions, and all of
+// the output when the target crashed.
+func (one target) fuzz(each time.Duration, parallel int) error {
+	cmd := exec.Command("go", "test", "-run", "^$", "-fuzz", "^"+one.name+"$", "-fuzztime", each.String(),
+		"-parallel", fmt.Sprint(parallel), "./"+one.dir)
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("%w\n%s", err, out)
+	}
+	last := ""
+	for line := range strings.Lines(string(out)) {
+		if strings.Contains(line, "execs:") {
+			last = strings.TrimSpace(line)
+		}
+	}
+	fmt.Printf("%s: %s\n", one.name, last)
+	return nil
+}
+
+// find parses every test file of the module in root. What a nested module holds
+// belongs to that one.
+func find(root string) (targets []target, err error) {
+	err = filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case entry.IsDir() && path != root && (strings.HasPrefix(entry.Name(), ".") || entry.Name() == "testdata" || nested(path)):
+			return fs.SkipDir
+		case !strings.HasSuffix(path, "_test.go"):
+			return nil
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
+		if err != nil {
+			return fmt.Errorf("looking for fuzz targets: %w", err)
+		}
+		dir, err := filepath.Rel(root, filepath.Dir(path))
+		if err != nil {
+			return fmt.Errorf("looking for fuzz targets: %w", err)
+		}
+		for _, declared := range file.Decls {
+			if f, ok := declared.(*ast.FuncDecl); ok && f.Recv == nil && strings.HasPrefix(f.Name.Name, "Fuzz") {
+				targets = append(targets, target{dir: dir, name: f.Name.Name})
+			}
+		}
+		return nil
+	})
+	return targets, err
+}
+
+func nested(dir string) bool {
+	_, err := os.Stat(filepath.Join(dir, "go.mod"))
+	return err == nil
+}
