@@ -3,82 +3,144 @@
 package main
 
 import (
+	"fmt"
+	"io/fs"
 	"os"
 	"strings"
+	"sync"
 	"syscall"
 
 	"github.com/holdfast-project/holdfast/internal/durable"
 )
 
-// files kills this process with SIGKILL at one operation on the evidence, named
-// by HOLDFAST_KILL as "before|after link|rename|mkdir|remove NAME". It exists
-// under its build tag only, for the tests that kill a real process at each step
-// of the journal: the shipped executable has no such switch.
+// files makes the operations on the evidence fail, or kills this process with
+// SIGKILL at one of them. It exists under its build tag only, for the tests that
+// do so to a real process at each step of the journal: the shipped executable has
+// no such switch. Two variables say what happens:
+//
+//	HOLDFAST_KILL="before|after OPERATION NAME"   killed around one named operation
+//	HOLDFAST_FAULT="kill N"                        killed before the N-th operation
+//	HOLDFAST_FAULT="EIO N once|on"                 the N-th fails, or all from then on
+//	HOLDFAST_FAULT="short N once|on"               the kernel writes half of the N-th write
+//	HOLDFAST_FAULT="torn N on"                     half, and then the disk is full
+//
+// The operations are those that change the evidence or make it durable: mkdir,
+// create, write, fsync, close, link, rename and remove, numbered from 1. Each is
+// written to the file HOLDFAST_TRACE as "N operation path" before it happens, and
+// the first one that fails as "fault N operation path".
 func files() durable.FS {
-	words := strings.Fields(os.Getenv("HOLDFAST_KILL"))
-	if len(words) != 3 {
-		return durable.OS()
+	f := &faults{}
+	if words := strings.Fields(os.Getenv("HOLDFAST_KILL")); len(words) == 3 {
+		f.named = words
 	}
-	return killFS{durable.OS(), killpoint{when: words[0], operation: words[1], name: words[2]}}
+	if plan := os.Getenv("HOLDFAST_FAULT"); plan != "" {
+		_, _ = fmt.Sscan(plan, &f.what, &f.at, &f.lasts)
+	}
+	if path := os.Getenv("HOLDFAST_TRACE"); path != "" {
+		trace, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+		if err != nil {
+			panic(err)
+		}
+		f.trace = trace
+	}
+	return faultFS{durable.OSWriting(f.write), f}
 }
 
-type killpoint struct{ when, operation, name string }
+// faults counts the operations and decides what becomes of each.
+type faults struct {
+	named []string
+	what  string
+	at    int
+	lasts string
+	trace *os.File
 
-func (k killpoint) reach(when, operation, name string) {
-	if k == (killpoint{when: when, operation: operation, name: name}) {
-		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
-		select {}
-	}
+	mu    sync.Mutex
+	count int
+	hit   bool
+	// short is how many of the kernel's next writes are cut in two; negative means
+	// all of them. full lets the write after a cut one fail.
+	short int
+	full  bool
 }
 
-// around carries out an operation between its two points.
-func (k killpoint) around(operation, name string, do func() error) error {
-	k.reach("before", operation, name)
+// around numbers an operation, and carries it out unless its turn has come.
+func (f *faults) around(operation, path string, do func() error) error {
+	if err := f.begin(operation, path); err != nil {
+		return err
+	}
+	f.reach("before", operation, path)
 	err := do()
-	k.reach("after", operation, name)
+	f.reach("after", operation, path)
 	return err
 }
 
-type killFS struct {
-	durable.FS
-	at killpoint
-}
-
-func (f killFS) Open(path string) (durable.Dir, error) {
-	dir, err := f.FS.Open(path)
-	return wrap(dir, f.at, err)
-}
-
-func wrap(dir durable.Dir, at killpoint, err error) (durable.Dir, error) {
-	if err != nil {
-		return nil, err
+func (f *faults) begin(operation, path string) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.count++
+	f.note(fmt.Sprintf("%d %s %s\n", f.count, operation, path))
+	if f.count < f.at || f.at == 0 || f.count > f.at && f.lasts != "on" {
+		return nil
 	}
-	return killDir{dir, at}, nil
+	errno, isError := map[string]syscall.Errno{"EIO": syscall.EIO, "ENOSPC": syscall.ENOSPC, "EDQUOT": syscall.EDQUOT}[f.what]
+	switch {
+	case f.what == "kill":
+		die()
+	case f.what == "short" && f.lasts == "on":
+		f.short = -1
+	case f.what == "short":
+		f.short = 1
+	case f.what == "torn" && f.short == 0 && operation == "write":
+		f.short, f.full = 1, true
+	case isError:
+		f.failed(operation, path)
+		return &fs.PathError{Op: operation, Path: path, Err: errno}
+	}
+	return nil
 }
 
-type killDir struct {
-	durable.Dir
-	at killpoint
+// failed notes the first failure, before the program hears of it.
+func (f *faults) failed(operation, path string) {
+	if !f.hit {
+		f.hit = true
+		f.note(fmt.Sprintf("fault %d %s %s\n", f.count, operation, path))
+	}
 }
 
-func (d killDir) MakeDir(name string) (made durable.Dir, err error) {
-	err = d.at.around("mkdir", name, func() error { made, err = d.Dir.MakeDir(name); return err })
-	return wrap(made, d.at, err)
+func (f *faults) note(line string) {
+	if f.trace != nil {
+		_, _ = f.trace.WriteString(line)
+	}
 }
 
-func (d killDir) OpenDir(name string) (durable.Dir, error) {
-	dir, err := d.Dir.OpenDir(name)
-	return wrap(dir, d.at, err)
+func (f *faults) reach(when, operation, path string) {
+	if f.named != nil && f.named[0] == when && f.named[1] == operation && strings.HasSuffix(path, "/"+f.named[2]) {
+		die()
+	}
 }
 
-func (d killDir) Link(old, new string) error {
-	return d.at.around("link", new, func() error { return d.Dir.Link(old, new) })
+func die() {
+	_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+	select {}
 }
 
-func (d killDir) Rename(old, new string) error {
-	return d.at.around("rename", new, func() error { return d.Dir.Rename(old, new) })
-}
-
-func (d killDir) Remove(name string) error {
-	return d.at.around("remove", name, func() error { return d.Dir.Remove(name) })
+// write is the kernel's: it may write less than it was given.
+func (f *faults) write(fd int, p []byte) (int, error) {
+	f.mu.Lock()
+	cut, full := f.short != 0 && len(p) > 1, f.full && f.short == 0
+	if cut && f.short > 0 {
+		f.short--
+	}
+	if full {
+		f.failed("write", "after a torn one")
+	}
+	f.mu.Unlock()
+	switch {
+	case full:
+		return -1, syscall.ENOSPC
+	case cut:
+		return syscall.Write(fd, p[:len(p)/2])
+	default:
+		return syscall.Write(fd, p)
+	}
 }

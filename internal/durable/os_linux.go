@@ -16,11 +16,14 @@ import (
 // Descriptors are plain numbers and not *os.File: those are closed when the
 // garbage collector finds them unused, and with the evidence directory's
 // descriptor its lock would go (A1.2).
-func OS() FS { return osFS{} }
+func OS() FS { return osFS{write: unix.Write} }
 
 // osFS is the Linux form. noOpenat2 makes it resolve paths as on a kernel
-// before 5.6.
-type osFS struct{ noOpenat2 bool }
+// before 5.6; write is write(2), which may write less than it is given.
+type osFS struct {
+	noOpenat2 bool
+	write     func(fd int, p []byte) (int, error)
+}
 
 // withinDirectory is how a name below a directory is resolved: no link of any
 // kind, not above, not into another mount.

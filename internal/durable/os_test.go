@@ -2,6 +2,7 @@ package durable
 
 import (
 	"errors"
+	"io"
 	"io/fs"
 	"net"
 	"os"
@@ -18,7 +19,7 @@ import (
 // both runs a test with openat2 and as on a kernel without it.
 func both(t *testing.T, test func(t *testing.T, disk FS)) {
 	t.Run("openat2", func(t *testing.T) { test(t, OS()) })
-	t.Run("openat", func(t *testing.T) { test(t, osFS{noOpenat2: true}) })
+	t.Run("openat", func(t *testing.T) { test(t, osFS{noOpenat2: true, write: unix.Write}) })
 }
 
 // physical is a temporary directory's path without links.
@@ -296,5 +297,54 @@ func TestA3_2_InfoIsOfTheInode(t *testing.T) {
 	}
 	if kind, _ := dir.FileSystem(); kind == "ext4" && before.BirthTime == 0 {
 		t.Error("ext4 gave no time of birth")
+	}
+}
+
+// A2.1: a kernel that writes less than it is given, or is interrupted before it
+// wrote anything, is asked again; one that writes nothing, or fails after a part,
+// is an error and publishes nothing.
+func TestA2_1_ShortWrites(t *testing.T) {
+	content := strings.Repeat("evidence ", 100)
+	for _, test := range []struct {
+		name  string
+		write func(call int, fd int, p []byte) (int, error)
+		want  error
+	}{
+		{"one byte at a time", func(_, fd int, p []byte) (int, error) { return unix.Write(fd, p[:1]) }, nil},
+		{"half, once", func(call, fd int, p []byte) (int, error) {
+			if call == 0 {
+				p = p[:len(p)/2]
+			}
+			return unix.Write(fd, p)
+		}, nil},
+		{"interrupted every second time", func(call, fd int, p []byte) (int, error) {
+			if call%2 == 0 {
+				return -1, unix.EINTR
+			}
+			return unix.Write(fd, p[:min(7, len(p))])
+		}, nil},
+		{"nothing", func(int, int, []byte) (int, error) { return 0, nil }, io.ErrUnexpectedEOF},
+		{"half, then full", func(call, fd int, p []byte) (int, error) {
+			if call > 0 {
+				return -1, unix.ENOSPC
+			}
+			return unix.Write(fd, p[:len(p)/2])
+		}, unix.ENOSPC},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			path, calls := physical(t), 0
+			disk := osFS{write: func(fd int, p []byte) (int, error) {
+				calls++
+				return test.write(calls-1, fd, p)
+			}}
+			err := Publish(open(t, disk, path), "fact", []byte(content))
+			got, readErr := os.ReadFile(filepath.Join(path, "fact"))
+			if !errors.Is(err, test.want) {
+				t.Fatalf("got %v, want %v", err, test.want)
+			}
+			if test.want == nil && string(got) != content || test.want != nil && !errors.Is(readErr, fs.ErrNotExist) {
+				t.Errorf("published %d of %d bytes, %v", len(got), len(content), readErr)
+			}
+		})
 	}
 }

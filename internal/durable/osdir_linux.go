@@ -53,7 +53,7 @@ func (d *osDir) open(op, name string, flags int, perm uint32) (File, error) {
 	if err != nil {
 		return nil, explain(op, path, err)
 	}
-	return &osFile{fd: fd, path: path}, nil
+	return &osFile{fd: fd, path: path, write: d.fs.write}, nil
 }
 
 func (d *osDir) Link(old, new string) error {
@@ -109,8 +109,9 @@ func (d *osDir) FileSystem() (string, error) {
 
 // osFile is an opened file.
 type osFile struct {
-	fd   int
-	path string
+	fd    int
+	path  string
+	write func(fd int, p []byte) (int, error)
 }
 
 func (f *osFile) Read(p []byte) (int, error) {
@@ -129,7 +130,7 @@ func (f *osFile) Read(p []byte) (int, error) {
 func (f *osFile) Write(p []byte) (int, error) {
 	written := 0
 	for written < len(p) {
-		n, err := retry(func() (int, error) { return unix.Write(f.fd, p[written:]) })
+		n, err := retry(func() (int, error) { return f.write(f.fd, p[written:]) })
 		if err == nil && n == 0 {
 			err = io.ErrUnexpectedEOF
 		}
