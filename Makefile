@@ -97,6 +97,19 @@ verify-release:
 	go -C tools/release mod tidy -diff
 	go -C tools/release vet ./...
 
+# helm-unittest and Prometheus's engine have a module of their own too.
+test: test-chart
+.PHONY: test-chart
+test-chart: ## test the chart with helm-unittest, its alerts with Prometheus's own engine
+	go -C tools/chart test ./...
+	go -C tools/chart tool helm-unittest --strict $(CURDIR)/charts/flux-plunger
+
+verify: verify-chart
+.PHONY: verify-chart
+verify-chart:
+	go -C tools/chart mod tidy -diff
+	go -C tools/chart vet ./...
+
 .PHONY: binaries
 binaries: ## build the commands for every platform, each with its SBOM, into dist/
 	@rm -rf dist && mkdir -p dist

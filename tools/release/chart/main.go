@@ -1,5 +1,5 @@
 // Command chart packs a Helm chart with its image pinned by digest, as "helm
-// package" does.
+// package" does; what .helmignore names, the chart's tests, stays out of it.
 //
 // Its invariant: the same chart and digest give the same bytes. Every time stamp
 // is zero, and owners, modes and the order are written here.
@@ -17,6 +17,8 @@ import (
 	"path"
 	"path/filepath"
 	"regexp"
+
+	"helm.sh/helm/v4/pkg/ignore"
 )
 
 func main() {
@@ -59,36 +61,68 @@ func pack(dir, digest string) ([]byte, error) {
 	var buffer bytes.Buffer
 	zipped := gzip.NewWriter(&buffer)
 	archive := tar.NewWriter(zipped)
-	name := filepath.Base(filepath.Clean(dir))
-	// WalkDir goes in lexical order.
-	err := filepath.WalkDir(dir, func(file string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.IsDir() {
+	files, err := packaged(dir)
+	for _, below := range files {
+		err = errors.Join(err, add(archive, dir, below, digest))
+	}
+	if err := errors.Join(err, archive.Close(), zipped.Close()); err != nil {
+		return nil, fmt.Errorf("packing the chart %s: %w", dir, err)
+	}
+	return buffer.Bytes(), nil
+}
+
+// packaged lists the chart's files below dir in lexical order, without what
+// .helmignore names.
+func packaged(dir string) ([]string, error) {
+	rules, err := ignore.ParseFile(filepath.Join(dir, ignore.HelmIgnore))
+	if errors.Is(err, fs.ErrNotExist) {
+		rules, err = ignore.Empty(), nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	rules.AddDefaults()
+	var files []string
+	err = filepath.WalkDir(dir, func(file string, entry fs.DirEntry, err error) error {
+		if err != nil || file == dir {
 			return err
 		}
 		below, err := filepath.Rel(dir, file)
 		if err != nil {
 			return err
 		}
-		data, err := os.ReadFile(file)
-		if err != nil {
+		info, err := entry.Info()
+		switch {
+		case err != nil:
 			return err
+		case rules.Ignore(filepath.ToSlash(below), info) && entry.IsDir():
+			return filepath.SkipDir
+		case !entry.IsDir() && !rules.Ignore(filepath.ToSlash(below), info):
+			files = append(files, below)
 		}
-		if below == "values.yaml" {
-			if data, err = pinned(data, digest); err != nil {
-				return err
-			}
-		}
-		header := tar.Header{Typeflag: tar.TypeReg, Name: path.Join(name, filepath.ToSlash(below)), Mode: 0o644, Size: int64(len(data)), Format: tar.FormatUSTAR}
-		if err := archive.WriteHeader(&header); err != nil {
-			return err
-		}
-		_, err = archive.Write(data)
-		return err
+		return nil
 	})
-	if err := errors.Join(err, archive.Close(), zipped.Close()); err != nil {
-		return nil, fmt.Errorf("packing the chart %s: %w", dir, err)
+	return files, err
+}
+
+// add writes one file to the archive, the values with the image pinned.
+func add(archive *tar.Writer, dir, below, digest string) error {
+	data, err := os.ReadFile(filepath.Join(dir, below))
+	if err != nil {
+		return err
 	}
-	return buffer.Bytes(), nil
+	if below == "values.yaml" {
+		if data, err = pinned(data, digest); err != nil {
+			return err
+		}
+	}
+	name := path.Join(filepath.Base(filepath.Clean(dir)), filepath.ToSlash(below))
+	header := tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: 0o644, Size: int64(len(data)), Format: tar.FormatUSTAR}
+	if err := archive.WriteHeader(&header); err != nil {
+		return err
+	}
+	_, err = archive.Write(data)
+	return err
 }
 
 // pinned fills in the one empty digest of the values. A chart without it, or with

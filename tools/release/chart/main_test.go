@@ -43,6 +43,35 @@ func TestPackedAlikeAndPinned(t *testing.T) {
 	}
 }
 
+// B7.8: what .helmignore names is in no package; the same bytes as without it.
+func TestIgnoredStaysOut(t *testing.T) {
+	digest := "sha256:" + strings.Repeat("ab", 32)
+	dir := chartAt(t, time.Now(), values)
+	if err := os.WriteFile(filepath.Join(dir, ".helmignore"), []byte("tests/\n*.tmp\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	without, err := pack(dir, digest)
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = os.MkdirAll(filepath.Join(dir, "tests", "deep"), 0o755)
+	for _, name := range []string{"tests/a_test.yaml", "tests/deep/b.yaml", "templates/a.tmp"} {
+		err = errors.Join(err, os.WriteFile(filepath.Join(dir, name), []byte("x"), 0o600))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if with, err := pack(dir, digest); err != nil || !bytes.Equal(with, without) {
+		t.Errorf("what is to be ignored is packed, or %v", err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "templates", "b.yaml"), []byte("x"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if more, err := pack(dir, digest); err != nil || bytes.Equal(more, without) {
+		t.Errorf("a new template is not packed, or %v", err)
+	}
+}
+
 // A chart that would be published without its image pinned is refused.
 func TestRefusals(t *testing.T) {
 	digest := "sha256:" + strings.Repeat("ab", 32)
