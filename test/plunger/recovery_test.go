@@ -3,6 +3,7 @@ package plunger
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -53,7 +54,7 @@ func (b *bench) recoverMany(t *testing.T, strategy string, latency time.Duration
 	p := b.start(t, s)
 
 	for _, key := range keys[:single] { // one after another
-		b.stick(t, key, lab.Damage{})
+		b.stick(t, key, lab.Damage{Padding: tablePayload})
 		b.until(t, key, recovered)
 	}
 	b.expectCost(t, strategy, costs(seen.all()), keys[:single])
@@ -93,30 +94,40 @@ func (b *bench) expectRecovered(t *testing.T, strategy string, key types.Namespa
 	}
 }
 
-// expectCost holds each recovery to its bars (B1.2, B10.1). A conflict with one
-// of helm-controller's own writes costs a read and is not counted as a write; on
-// the whole there is about one in each recovery.
+// expectCost holds the recoveries to their bars (B1.2, B10.1). A write that lost
+// against one of helm-controller's own is not counted as one, and is the only
+// thing that may cost more than the bar: each is decided again from a fresh read,
+// and one against the storage from a fresh list. On the whole there is about one
+// in each recovery.
 func (b *bench) expectCost(t *testing.T, strategy string, spent map[string]*cost, keys []types.NamespacedName) {
 	t.Helper()
 	maxWrites, maxReads := bars(strategy)
-	var conflicts, reads int
+	var conflicts, bytes int
+	var reads []int
 	for _, key := range keys {
 		c := spent[key.Name]
 		if c == nil {
 			t.Errorf("%s recovered without a request of flux-plunger's", key)
 			continue
 		}
-		conflicts, reads = conflicts+c.Conflicts, reads+c.Reads
-		if c.Writes > maxWrites || c.Reads > maxReads+2*c.Conflicts {
-			t.Errorf("%s: %d writes (at most %d), %d reads (at most %d), %d conflicts", key, c.Writes, maxWrites, c.Reads, maxReads, c.Conflicts)
+		conflicts, bytes, reads = conflicts+c.Conflicts, bytes+c.Bytes, append(reads, c.Reads)
+		if c.Writes > maxWrites || c.Reads > maxReads+c.Conflicts+2*c.Relisted {
+			t.Errorf("%s: %d writes (at most %d), %d reads (at most %d), %d conflicts, %d of them against the storage: %v",
+				key, c.Writes, maxWrites, c.Reads, maxReads, c.Conflicts, c.Relisted, c.Kinds)
 		}
-		if strategy == repair && c.Payloads > 1 || strategy == reclaim && c.Payloads > 0 {
+		if strategy == repair && c.Payloads > 1+c.Relisted || strategy == reclaim && c.Payloads > 0 {
 			t.Errorf("%s: %d payloads were read", key, c.Payloads)
 		}
 	}
-	t.Logf("%s: per recovery %.1f reads, %.1f conflicts", strategy, float64(reads)/float64(len(keys)), float64(conflicts)/float64(len(keys)))
-	if conflicts > 2*len(keys) {
-		t.Errorf("%d conflicts in %d recoveries", conflicts, len(keys))
+	slices.Sort(reads)
+	median := reads[len(reads)/2]
+	t.Logf("%s: reads in a recovery %d / %d / %d (least / median / most), %.1f conflicts, %d bytes of storage each",
+		strategy, reads[0], median, reads[len(reads)-1], float64(conflicts)/float64(len(keys)), bytes/len(keys))
+	if median > maxReads || conflicts > 2*len(keys) {
+		t.Errorf("%d reads (median), want at most %d; %d conflicts in %d recoveries", median, maxReads, conflicts, len(keys))
+	}
+	if strategy == reclaim && bytes > len(keys)*tablePayload/50 {
+		t.Errorf("%d bytes of storage were read, more than 2 %% of what is stored", bytes)
 	}
 }
 
@@ -124,6 +135,7 @@ func (b *bench) expectCost(t *testing.T, strategy string, spent map[string]*cost
 func report(t *testing.T, line *timeline, keys []types.NamespacedName) {
 	t.Helper()
 	var ready, fence spread
+	slowest, slow := "", time.Duration(0)
 	for _, key := range keys {
 		seen := line.of(key.Name)
 		failed := first(seen, time.Time{}, func(m moment) bool { return m.stuck })
@@ -132,12 +144,15 @@ func report(t *testing.T, line *timeline, keys []types.NamespacedName) {
 		}
 		if at := first(seen, failed, func(m moment) bool { return m.ready }); !at.IsZero() {
 			ready = append(ready, at.Sub(failed))
+			if at.Sub(failed) > slow {
+				slowest, slow = key.Name, at.Sub(failed)
+			}
 		}
 		if at := first(seen, time.Time{}, func(m moment) bool { return m.fenced }); !at.IsZero() {
 			fence = append(fence, at.Sub(failed))
 		}
 	}
-	t.Logf("error to Ready %v; error to fence %v (min / median / max)", ready, fence)
+	t.Logf("error to Ready %v; error to fence %v (min / median / max); the slowest: %s", ready, fence, line.story(slowest))
 	if len(fence) > 0 && fence.median() > 0 {
 		t.Errorf("the fence stands %v after the error is seen (median), want before (B5.8)", fence.median())
 	}

@@ -60,6 +60,10 @@ func (c *counter) last(release string) int {
 // cost is what one flux-plunger sent about one release.
 type cost struct {
 	Writes, Conflicts, Reads, Payloads, Bytes int
+	// Relisted are the conflicts about a storage Secret.
+	Relisted int
+	// Kinds are the requests in their order, to see where they went.
+	Kinds []string
 }
 
 // costs sums what the recorded answers say. An answer is recorded by watched.
@@ -75,6 +79,7 @@ func costs(exchanges []apiproxy.Exchange) map[string]*cost {
 			c = &cost{}
 			sums[release] = c
 		}
+		c.Kinds = append(c.Kinds, kindOf(x))
 		switch {
 		case x.Method == http.MethodGet:
 			c.Reads++
@@ -86,6 +91,9 @@ func costs(exchanges []apiproxy.Exchange) map[string]*cost {
 			}
 		case x.Code == http.StatusConflict:
 			c.Conflicts++
+			if strings.Contains(x.Path, "/secrets") {
+				c.Relisted++
+			}
 		case x.Code < 300:
 			c.Writes++
 		}

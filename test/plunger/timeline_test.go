@@ -3,6 +3,7 @@ package plunger
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -29,6 +30,8 @@ type moment struct {
 	fenced, suspended, ended bool
 	// remembered is whether status.history holds anything.
 	remembered bool
+	// says is the reason of the Ready condition.
+	says string
 }
 
 func (b *bench) watch(t testing.TB, namespace string) *timeline {
@@ -44,7 +47,7 @@ func (b *bench) watch(t testing.TB, namespace string) *timeline {
 				continue
 			}
 			line.add(hr.Name, moment{at: time.Now(), stuck: lab.Stuck(hr), ready: lab.Ready(hr), fenced: fenced(hr),
-				suspended: hr.Spec.Suspend, remembered: len(hr.Status.History) > 0, ended: event.Type == watch.Deleted})
+				suspended: hr.Spec.Suspend, remembered: len(hr.Status.History) > 0, ended: event.Type == watch.Deleted, says: lab.Says(hr)})
 		}
 	}()
 	return line
@@ -100,6 +103,19 @@ func (l *timeline) of(name string) []moment {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return slices.Clone(l.seen[name])
+}
+
+// story tells what was seen of a release, with the times from the first error on.
+func (l *timeline) story(name string) string {
+	seen := l.of(name)
+	from := first(seen, time.Time{}, func(m moment) bool { return m.stuck })
+	var told []string
+	for _, m := range seen {
+		if state := fmt.Sprintf("%s fenced=%t suspended=%t remembered=%t", m.says, m.fenced, m.suspended, m.remembered); !m.at.Before(from) {
+			told = append(told, fmt.Sprintf("%v %s", m.at.Sub(from).Round(time.Millisecond), state))
+		}
+	}
+	return name + ": " + strings.Join(told, "; ")
 }
 
 // first returns when a state was first seen at or after a time, zero if never.

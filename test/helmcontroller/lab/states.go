@@ -48,6 +48,14 @@ func Released(hr *helmv2.HelmRelease) string {
 	return ""
 }
 
+// Says returns the reason of the Ready condition, "" without one.
+func Says(hr *helmv2.HelmRelease) string {
+	if c := apimeta.FindStatusCondition(hr.Status.Conditions, meta.ReadyCondition); c != nil {
+		return c.Reason
+	}
+	return ""
+}
+
 // Describe says in one line what decides about a release.
 func Describe(hr *helmv2.HelmRelease) string {
 	var conditions []string
