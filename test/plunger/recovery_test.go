@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"sync"
 	"testing"
 	"time"
 
@@ -36,43 +35,48 @@ func bars(strategy string) (writes, reads int) {
 func TestEveryStuckReleaseRecovers(t *testing.T) {
 	for _, strategy := range []string{repair, reclaim} {
 		for _, latency := range []time.Duration{0, 2 * time.Millisecond} {
-			t.Run(fmt.Sprintf("%s/%s", strategy, latency), func(t *testing.T) {
+			name := fmt.Sprintf("%s-%s", strategy, latency)
+			t.Run("one by one/"+name, func(t *testing.T) {
 				t.Parallel()
-				shared.recoverMany(t, strategy, latency)
+				shared.recoverOneByOne(t, setup{strategy: strategy, namespace: "single-" + name, latency: latency})
+			})
+			t.Run("at once/"+name, func(t *testing.T) {
+				t.Parallel()
+				shared.recoverAtOnce(t, setup{strategy: strategy, namespace: "crowd-" + name, latency: latency})
 			})
 		}
 	}
 }
 
-func (b *bench) recoverMany(t *testing.T, strategy string, latency time.Duration) {
-	namespace := fmt.Sprintf("many-%s-%d", strategy, latency.Milliseconds())
-	single, crowd := b.of(oneByOne), b.of(atOnce)
-	keys := b.namespace(t, namespace, single+crowd)
-	line := b.watch(t, namespace)
+func (b *bench) recoverOneByOne(t *testing.T, s setup) {
+	keys := b.namespace(t, s.namespace, b.of(oneByOne))
+	line := b.watch(t, s.namespace)
 	seen := &answers{}
-	s := setup{strategy: strategy, namespace: namespace, latency: latency, hooks: apiproxy.Hooks{After: seen.after}}
-	p := b.start(t, s)
-
-	for _, key := range keys[:single] { // one after another
+	s.hooks = apiproxy.Hooks{After: seen.after}
+	b.start(t, s)
+	for _, key := range keys {
 		b.stick(t, key, lab.Damage{Padding: tablePayload})
 		b.until(t, key, recovered)
 	}
-	b.expectCost(t, strategy, costs(seen.all()), keys[:single])
+	for _, key := range keys { // at rest, all of them
+		b.expectRecovered(t, s.strategy, key)
+	}
+	b.expectCost(t, s.strategy, costs(seen.all()), keys)
+	report(t, line, keys)
+}
 
-	// The rest stick while none runs, then all at once.
-	must(t, p.stop())
-	must(t, lab.Each(keys[single:], func(key types.NamespacedName) error { return b.Stick(t.Context(), key, lab.Damage{}) }))
+// recoverAtOnce: they stick while none runs, as after an outage.
+func (b *bench) recoverAtOnce(t *testing.T, s setup) {
+	keys := b.namespace(t, s.namespace, b.of(atOnce))
+	must(t, lab.Each(keys, func(key types.NamespacedName) error { return b.Stick(t.Context(), key, lab.Damage{}) }))
 	b.start(t, s)
-	var late sync.Map
-	must(t, lab.Each(keys[single:], func(key types.NamespacedName) error {
-		hr, err := b.Until(t.Context(), key, 2*settle, recovered)
-		late.Store(key, hr)
+	must(t, lab.Each(keys, func(key types.NamespacedName) error {
+		_, err := b.Until(t.Context(), key, 2*settle, recovered)
 		return err
 	}))
 	for _, key := range keys {
-		b.expectRecovered(t, strategy, key)
+		b.expectRecovered(t, s.strategy, key)
 	}
-	report(t, line, keys[:single])
 }
 
 // stick damages the release and wakes helm-controller; it does not wait for the

@@ -212,7 +212,7 @@ func TestGivingWay(t *testing.T) {
 				}
 				return
 			}
-			must(t, b.Gone(t.Context(), key, 30*time.Second))
+			must(t, b.Gone(t.Context(), key, settle))
 		})
 	}
 }
@@ -268,7 +268,7 @@ func TestDryRunWritesNothing(t *testing.T) {
 			for look := range 2 {
 				select {
 				case <-decided:
-				case <-time.After(30 * time.Second):
+				case <-time.After(settle):
 					t.Fatalf("%s was not decided in look %d", row.verb, look+1)
 				}
 				must(t, b.Edit(t.Context(), key, func(hr *helmv2.HelmRelease) {

@@ -3,6 +3,7 @@ package e2e
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"log/slog"
 	"os"
@@ -31,6 +32,10 @@ import (
 	"github.com/holdfast-project/holdfast/test/helmcontroller/lab"
 )
 
+// settle bounds a wait for something that takes a second when the machine is
+// not busy.
+const settle = 90 * time.Second
+
 // bench is one control plane with a helm-controller, shared by the package's
 // tests; each test has a namespace and a flux-plunger of its own.
 type bench struct {
@@ -49,6 +54,13 @@ func run(m *testing.M) int {
 	defer cancel()
 	ctrl.SetLogger(logr.Discard())                 // the stand-in's words; a test shows flux-plunger's when it fails
 	slog.SetDefault(slog.New(slog.DiscardHandler)) // and Helm's, about what the tests provoke
+	// The tests wait far more than they compute: two at a time, as a machine of two
+	// cores is given, would leave it idle.
+	flag.Parse()
+	if err := flag.Set("test.parallel", "8"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
 	cp, err := controlplane.Start(ctx, controlplane.Options{NoPodRunner: true, NoScheduler: true})
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -68,7 +80,7 @@ func run(m *testing.M) int {
 			return 1
 		}
 	}
-	if shared.hc, err = l.StartHelmController(ctx, helmcontroller.Options{Concurrent: 8, At: shared.gate.At}); err != nil {
+	if shared.hc, err = l.StartHelmController(ctx, helmcontroller.Options{Concurrent: 24, At: shared.gate.At}); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
@@ -167,7 +179,7 @@ func (b *bench) release(t *testing.T, key types.NamespacedName) *helmv2.HelmRele
 
 func (b *bench) until(t *testing.T, key types.NamespacedName, what func(*helmv2.HelmRelease) bool) *helmv2.HelmRelease {
 	t.Helper()
-	hr, err := b.Until(t.Context(), key, 60*time.Second, what)
+	hr, err := b.Until(t.Context(), key, settle, what)
 	if err != nil {
 		t.Fatalf("%v\nevents: %v", err, b.events(t, key))
 	}
@@ -186,7 +198,7 @@ func (b *bench) uninstalled(t *testing.T, hr *helmv2.HelmRelease) {
 func (b *bench) left(t *testing.T, hr *helmv2.HelmRelease) lab.Remains {
 	t.Helper()
 	key := client.ObjectKeyFromObject(hr)
-	if err := b.Gone(t.Context(), key, 60*time.Second); err != nil {
+	if err := b.Gone(t.Context(), key, settle); err != nil {
 		t.Fatalf("%v\nevents: %v", err, b.events(t, key))
 	}
 	left, err := b.Remains(t.Context(), hr)
@@ -211,7 +223,7 @@ func (b *bench) events(t *testing.T, key types.NamespacedName) []string {
 // told waits for an event of the reason.
 func (b *bench) told(t *testing.T, key types.NamespacedName, reason decide.Reason) {
 	t.Helper()
-	err := wait.PollUntilContextTimeout(t.Context(), 25*time.Millisecond, 30*time.Second, true, func(context.Context) (bool, error) {
+	err := wait.PollUntilContextTimeout(t.Context(), 25*time.Millisecond, settle, true, func(context.Context) (bool, error) {
 		for _, told := range b.events(t, key) {
 			if told == string(reason) {
 				return true, nil

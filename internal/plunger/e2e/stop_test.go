@@ -2,47 +2,58 @@ package e2e
 
 import (
 	"context"
+	"errors"
 	"net/http"
-	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	helmv2 "github.com/fluxcd/helm-controller/api/v2"
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/prometheus/client_golang/prometheus"
-	"k8s.io/client-go/rest"
-
-	"github.com/holdfast-project/holdfast/internal/kube"
 	"github.com/holdfast-project/holdfast/internal/plunger"
 	"github.com/holdfast-project/holdfast/internal/plunger/contract"
 	"github.com/holdfast-project/holdfast/internal/plunger/decide"
-	"github.com/holdfast-project/holdfast/internal/plunger/drain"
-	"github.com/holdfast-project/holdfast/internal/plunger/fence"
-	"github.com/holdfast-project/holdfast/internal/plunger/gather"
-	"github.com/holdfast-project/holdfast/internal/plunger/observe"
-	"github.com/holdfast-project/holdfast/internal/plunger/walk"
 	"github.com/holdfast-project/holdfast/test/helmcontroller"
 	"github.com/holdfast-project/holdfast/test/helmcontroller/lab"
 )
 
-// electing runs with a Lease in the test's own namespace: the shipped Role is for
-// flux-plunger's namespace, so the test grants the same there.
-func electing(identity string) func(*plunger.Config) {
+// handover is how long a Lease that was given up may take to be taken: seconds,
+// where one that was not takes its whole duration (B6.6).
+const handover = 15 * time.Second
+
+// elections makes the Lease's permissions in the test's own namespace, a copy of
+// what ships for flux-plunger's, so that tests elect side by side.
+func (b *bench) elections(t *testing.T, namespace string, strategy decide.Strategy) {
+	t.Helper()
+	const leader = "flux-plunger-leader"
+	must(t, b.Namespace(t.Context(), namespace))
+	role, binding, from := &rbacv1.Role{}, &rbacv1.RoleBinding{}, types.NamespacedName{Namespace: "flux-system-" + string(strategy), Name: leader}
+	must(t, b.Client.Get(t.Context(), from, role))
+	must(t, b.Client.Get(t.Context(), from, binding))
+	meta := metav1.ObjectMeta{Namespace: namespace, Name: leader}
+	must(t, b.Client.Create(t.Context(), &rbacv1.Role{ObjectMeta: meta, Rules: role.Rules}))
+	must(t, b.Client.Create(t.Context(), &rbacv1.RoleBinding{ObjectMeta: meta, RoleRef: binding.RoleRef, Subjects: binding.Subjects}))
+}
+
+// electing runs with a Lease in the namespace.
+func electing(namespace, identity string) func(*plunger.Config) {
 	return func(config *plunger.Config) {
-		config.LeaderElect, config.LeaseNamespace, config.Identity = true, "flux-system-"+string(config.Options.Strategy), identity
+		config.LeaderElect, config.LeaseNamespace, config.Identity = true, namespace, identity
 		config.Timing = plunger.Timing{Grace: plunger.MinGrace, Renew: 3 * time.Second, Retry: 500 * time.Millisecond}
 	}
 }
 
-// holder returns who holds the Lease.
-func (b *bench) holder(t *testing.T, strategy decide.Strategy) string {
+// holder returns who holds the namespace's Lease.
+func (b *bench) holder(t *testing.T, namespace string) string {
 	t.Helper()
-	lease, err := b.ControlPlane.Client().CoordinationV1().Leases("flux-system-"+string(strategy)).Get(t.Context(), contract.LeaderElectionID, metav1.GetOptions{})
+	lease, err := b.ControlPlane.Client().CoordinationV1().Leases(namespace).Get(t.Context(), contract.LeaderElectionID, metav1.GetOptions{})
 	if client.IgnoreNotFound(err) != nil {
 		t.Fatal(err)
 	}
@@ -52,238 +63,358 @@ func (b *bench) holder(t *testing.T, strategy decide.Strategy) string {
 	return *lease.Spec.HolderIdentity
 }
 
-func (b *bench) untilHeldBy(t *testing.T, strategy decide.Strategy, identity string, bound time.Duration) {
+func (b *bench) untilHeldBy(t *testing.T, namespace, identity string, bound time.Duration) {
 	t.Helper()
 	err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, bound, true, func(context.Context) (bool, error) {
-		return b.holder(t, strategy) == identity, nil
+		return b.holder(t, namespace) == identity, nil
 	})
 	if err != nil {
-		t.Fatalf("the Lease names %q after %s, want %q", b.holder(t, strategy), bound, identity)
+		t.Fatalf("the Lease names %q after %s, want %q", b.holder(t, namespace), bound, identity)
 	}
 }
 
-func (b *bench) dropLease(t *testing.T, strategy decide.Strategy) {
+// steal gives the Lease to somebody who renews it in the future.
+func (b *bench) steal(t *testing.T, namespace, winner string) {
 	t.Helper()
-	err := b.ControlPlane.Client().CoordinationV1().Leases("flux-system-"+string(strategy)).Delete(t.Context(), contract.LeaderElectionID, metav1.DeleteOptions{})
-	must(t, client.IgnoreNotFound(err))
+	leases := b.ControlPlane.Client().CoordinationV1().Leases(namespace)
+	now := metav1.NewMicroTime(time.Now().Add(time.Hour))
+	err := wait.PollUntilContextTimeout(t.Context(), 10*time.Millisecond, settle, true, func(ctx context.Context) (bool, error) {
+		lease, err := leases.Get(ctx, contract.LeaderElectionID, metav1.GetOptions{})
+		if err != nil {
+			return false, err
+		}
+		lease.Spec.HolderIdentity, lease.Spec.RenewTime = &winner, &now
+		_, err = leases.Update(ctx, lease, metav1.UpdateOptions{})
+		return err == nil, nil // its holder renews it in between
+	})
+	must(t, err)
+}
+
+// stopped is a flux-plunger that waits inside its own request, right after the
+// step was answered, with the release that it was about.
+type stopped struct {
+	*plungerRun
+	key      types.NamespacedName
+	requests *tap
+	goOn     func()
 }
 
 // stuckAt stops a flux-plunger with a stuck release right after the step was
 // answered, and returns it while it waits there.
-func (b *bench) stuckAt(t *testing.T, namespace string, strategy decide.Strategy, at step, edits ...func(*plunger.Config)) (types.NamespacedName, *plungerRun, func()) {
+func (b *bench) stuckAt(t *testing.T, namespace string, strategy decide.Strategy, at step, edits ...func(*plunger.Config)) stopped {
 	t.Helper()
 	key := b.namespace(t, namespace, 1)[0]
+	return b.stuckKeyAt(t, key, strategy, at, edits...)
+}
+
+func (b *bench) stuckKeyAt(t *testing.T, key types.NamespacedName, strategy decide.Strategy, at step, edits ...func(*plunger.Config)) stopped {
+	t.Helper()
 	requests, reached, free := &tap{}, make(chan struct{}), make(chan struct{})
-	var once atomic.Bool
+	var once, gone atomic.Bool
+	// helm-controller's own retry can be quicker than our request, which is then
+	// not sent: it waits for it.
+	retry := sync.OnceValue(func() *helmcontroller.Stop { return b.gate.Hold(helmcontroller.PointRead, key) })
+	requests.before = func(r request) {
+		if r.Release == key.Name && r.Step == rewrite && at == requestLook {
+			retry()
+		}
+	}
 	requests.after = func(r request) {
-		if r.Step == at && r.Status < 300 && once.CompareAndSwap(false, true) {
+		if r.Release == key.Name && r.Step == at && r.Status < 300 && once.CompareAndSwap(false, true) {
+			if at == requestLook {
+				retry().Release()
+			}
 			close(reached)
 			<-free
 		}
 	}
-	run := b.start(t, namespace, strategy, append(edits, requests.wrap)...)
+	goOn := func() {
+		if gone.CompareAndSwap(false, true) {
+			close(free)
+		}
+	}
+	t.Cleanup(goOn)
+	run := b.start(t, key.Namespace, strategy, append(edits, requests.wrap)...)
 	must(t, b.Harm(t.Context(), key, lab.Damage{}))
 	must(t, b.Change(t.Context(), key, 2))
 	select {
 	case <-reached:
-	case <-time.After(30 * time.Second):
-		t.Fatalf("never came to: %s", at)
+	case <-time.After(settle):
+		written, lost := requests.of(key.Name)
+		t.Fatalf("never came to: %s; wrote %v, lost %d; events %v; %s", at, stepsOf(written), lost, b.events(t, key), lab.Describe(b.release(t, key)))
 	}
-	return key, run, func() { close(free) }
+	return stopped{run, key, requests, goOn}
 }
 
-// B6.1, B6.2, B6.6: SIGTERM at each step of a hold: suspension and fence go
-// together, the Lease is given up as the last request, and a second one leads
-// within seconds and finishes the recovery.
+// B6.1, B6.2, B6.4a, B6.6: SIGTERM at each step of a recovery, with and without
+// a delete at that moment, and a second one waiting. The drain leaves a live
+// release without fence and suspension, and a deleted one fenced or uninstalled;
+// the second leads within seconds, writes nothing before the first has written
+// its last, and finishes.
 func TestSigtermAtEachStepHandsOver(t *testing.T) {
-	b := shared
-	for _, strategy := range []decide.Strategy{decide.Repair, decide.Reclaim} {
-		steps := []step{acquire, noteUID, deleteSecret, noteVersion}
-		if strategy == decide.Repair {
-			steps = []step{setFence, rewrite, requestLook}
-		}
+	for strategy, steps := range map[decide.Strategy][]step{decide.Repair: repairSteps(), decide.Reclaim: reclaimSteps()} {
 		for _, at := range steps {
-			t.Run(string(strategy)+" "+string(at), func(t *testing.T) {
-				b.dropLease(t, strategy)
-				namespace := "term-" + string(strategy) + "-" + strings.ToLower(strings.ReplaceAll(string(at), " ", "-"))
-				key, first, goOn := b.stuckAt(t, namespace, strategy, at, electing("first"))
-				b.start(t, namespace, strategy, electing("second"))
-				first.cancel()
-				goOn()
-				if err := first.stop(); err != nil {
-					t.Errorf("B6.1 the stop: %v", err)
+			for _, deleted := range []bool{false, true} {
+				name := string(strategy) + " " + string(at)
+				if deleted {
+					name += " deleted"
 				}
-				b.untilHeldBy(t, strategy, "second", 10*time.Second)
-				b.until(t, key, recovered)
-			})
+				t.Run(name, func(t *testing.T) {
+					t.Parallel()
+					shared.sigtermAt(t, "term-"+dashed(name), strategy, at, deleted)
+				})
+			}
 		}
 	}
 }
 
-// drainer is a drain without any manager before it, under the shipped
-// permissions: all that happens is the drain's doing.
-func (b *bench) drainer(t *testing.T, namespace string, strategy decide.Strategy) drain.Drain {
-	t.Helper()
-	objects, err := kube.NewObjects(b.config[strategy], contract.FieldManager)
-	must(t, err)
-	metrics, err := observe.NewMetrics(prometheus.NewRegistry(), time.Now)
-	must(t, err)
-	return drain.Drain{Namespace: namespace, Walker: &walk.Walker{
-		Reader: gather.NewReader(objects), Writer: fence.NewWriter(objects), Teller: observe.NewTeller(objects, "drain", metrics),
-		Metrics: metrics, Ledger: &walk.Ledger{}, Now: time.Now,
-		Options: decide.Options{Strategy: strategy, FenceUntil: decide.UntilRemembered, UnprovenUninstall: decide.ReleaseUnproven}}}
+func (b *bench) sigtermAt(t *testing.T, namespace string, strategy decide.Strategy, at step, deleted bool) {
+	b.elections(t, namespace, strategy)
+	first := b.stuckAt(t, namespace, strategy, at, electing(namespace, "first"))
+	second, looked := &tap{}, make(chan struct{})
+	second.before = func(request) { <-looked } // what the drain left is looked at first
+	b.start(t, namespace, strategy, electing(namespace, "second"), second.wrap)
+	if deleted {
+		must(t, b.Delete(t.Context(), first.key))
+	}
+	first.cancel()
+	first.goOn()
+	if err := first.stop(); err != nil {
+		t.Errorf("B6.1 the stop: %v", err)
+	}
+	written := first.requests.written()
+	b.expectDrained(t, first.key, at, deleted)
+	close(looked)
+	b.untilHeldBy(t, namespace, "second", handover)
+	if deleted {
+		left := b.left(t, lab.NewRelease(first.key))
+		if taken, _ := first.requests.of(first.key.Name); !left.Clean() && (strategy == decide.Repair || !has(taken, deleteSecret)) {
+			t.Errorf("left %v and %v; events %v", left.Chart, left.Storage, b.events(t, first.key))
+		}
+	} else {
+		b.until(t, first.key, recovered)
+	}
+	if after := first.requests.written(); after != written {
+		t.Errorf("B6.5 the first one wrote %d times after it had ended", after-written)
+	}
 }
 
-// B6.2: what the drain does to each kind of release.
-func TestDrain(t *testing.T) {
-	b := shared
-	keys := b.namespace(t, "drain", 6)
-	quiet, fencedOnly, foreign, foreignDeleted, deleting, ours := keys[0], keys[1], keys[2], keys[3], keys[4], keys[5]
+// expectDrained is B6.2 for the one release. After the last step nothing of ours
+// is left to drain, and a delete is helm-controller's alone.
+func (b *bench) expectDrained(t *testing.T, key types.NamespacedName, at step, deleted bool) {
+	t.Helper()
+	hr, err := b.Release(t.Context(), key)
+	switch {
+	case err != nil && deleted: // uninstalled in time, which is asked about later
+	case err != nil:
+		t.Error(err)
+	case deleted && !fenced(hr) && at != drop:
+		t.Error("B6.2 a deleted release is still there, and lost its fence")
+	case !deleted && (fenced(hr) || hr.Spec.Suspend):
+		t.Errorf("B6.2 a live release was left fenced %t, suspended %t", fenced(hr), hr.Spec.Suspend)
+	}
+}
+
+func has(writes []request, what step) bool {
+	for _, w := range writes {
+		if w.Step == what {
+			return true
+		}
+	}
+	return false
+}
+
+// B6.1, B6.3: a stop that overran its bound is drained too, its events arrive,
+// it is an error all the same, and the Lease is left to run out, because a
+// reconcile of ours may still be on its way.
+func TestAnOverrunStopIsDrained(t *testing.T) {
+	t.Parallel()
+	b, namespace := shared, "overrun"
+	b.elections(t, namespace, decide.Reclaim)
+	keys := b.namespace(t, namespace, 2)
+	held, deleting := keys[0], keys[1]
 	stop := b.gate.Hold(helmcontroller.PointSawDelete, deleting)
 	t.Cleanup(stop.Release)
-	for _, key := range []types.NamespacedName{fencedOnly, foreign, foreignDeleted, deleting} {
-		must(t, b.Edit(t.Context(), key, func(hr *helmv2.HelmRelease) { hr.Finalizers = append(hr.Finalizers, contract.Fence) }))
-	}
-	for _, key := range []types.NamespacedName{foreign, foreignDeleted} {
-		must(t, b.Edit(t.Context(), key, func(hr *helmv2.HelmRelease) { hr.Spec.Suspend = true }))
-	}
-	d := b.drainer(t, "drain", decide.Reclaim)
-	held, err := d.Walker.Reader.Release(t.Context(), ours.Namespace, ours.Name)
-	must(t, err)
-	_, err = d.Walker.Writer.Acquire(t.Context(), *held)
-	must(t, err)
-	must(t, b.Delete(t.Context(), foreignDeleted))
+	must(t, b.Edit(t.Context(), deleting, func(hr *helmv2.HelmRelease) { hr.Finalizers = append(hr.Finalizers, contract.Fence) }))
 	must(t, b.Delete(t.Context(), deleting))
 	<-stop.Arrived()
 	kept := b.release(t, deleting)
+	run := b.stuckKeyAt(t, held, decide.Reclaim, acquire, electing(namespace, "overrun"))
 
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	ended := make(chan drain.Outcome, 1)
-	go func() { ended <- d.Run(ctx) }()
-	b.until(t, fencedOnly, func(hr *helmv2.HelmRelease) bool { return !fenced(hr) })
-	b.until(t, ours, func(hr *helmv2.HelmRelease) bool { return !fenced(hr) && !hr.Spec.Suspend })
-	b.told(t, ours, decide.DrainAborted)
-	if hr := b.until(t, foreign, func(hr *helmv2.HelmRelease) bool { return !fenced(hr) }); !hr.Spec.Suspend {
-		t.Error("B6.2 another manager's suspension was lifted")
+	if err := run.stop(); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("B6.1 a stop that overran ended with: %v", err)
 	}
-	must(t, b.Gone(t.Context(), foreignDeleted, 30*time.Second))
-	b.told(t, foreignDeleted, decide.DeletedWhileSuspended)
-	if hr := b.release(t, deleting); !fenced(hr) {
-		t.Error("B6.2 the fence of a release that helm-controller has not handled is gone")
+	if hr := b.release(t, held); fenced(hr) || hr.Spec.Suspend {
+		t.Errorf("B6.1 not drained: fenced %t, suspended %t", fenced(hr), hr.Spec.Suspend)
 	}
+	b.told(t, held, decide.DrainAborted)
+	if !fenced(b.release(t, deleting)) {
+		t.Error("B6.2 the fence is gone before helm-controller handled the delete")
+	}
+	b.told(t, deleting, decide.FenceKept)
+	if holder := b.holder(t, namespace); holder != "overrun" {
+		t.Errorf("B6.6 the Lease names %q: given up while a reconcile still runs", holder)
+	}
+	run.goOn()
 	stop.Release()
+	b.start(t, namespace, decide.Reclaim)
 	b.uninstalled(t, kept)
-	if outcome := <-ended; outcome.Word() != "clean" {
-		t.Errorf("B6.2 ended %s: %v, kept %v", outcome.Word(), outcome.Err, outcome.Kept)
-	}
-	if hr := b.release(t, quiet); fenced(hr) || hr.Spec.Suspend {
-		t.Error("B6.2 a quiet release was touched")
-	}
+	b.until(t, held, recovered)
 }
 
-// B6.2: a listing that fails is tried again, until the deadline.
-func TestDrainRetriesItsListing(t *testing.T) {
-	b := shared
-	key := b.namespace(t, "drain-listing", 1)[0]
-	must(t, b.Edit(t.Context(), key, func(hr *helmv2.HelmRelease) { hr.Finalizers = append(hr.Finalizers, contract.Fence) }))
-	failing := &failingLists{left: 2}
-	config := rest.CopyConfig(b.config[decide.Repair])
-	config.Wrap(func(next http.RoundTripper) http.RoundTripper { failing.next = next; return failing })
-	whole := b.config[decide.Repair]
-	b.config[decide.Repair] = config
-	d := b.drainer(t, key.Namespace, decide.Repair)
-	b.config[decide.Repair] = whole
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	if outcome := d.Run(ctx); outcome.Word() != "clean" {
-		t.Errorf("ended %s: %v", outcome.Word(), outcome.Err)
+// B6.4: one that never led drains nothing.
+func TestOneThatNeverLedDrainsNothing(t *testing.T) {
+	t.Parallel()
+	b, namespace := shared, "never-led"
+	b.elections(t, namespace, decide.Repair)
+	first := b.stuckAt(t, namespace, decide.Repair, setFence, electing(namespace, "first"))
+	requests := &tap{}
+	second := b.start(t, namespace, decide.Repair, electing(namespace, "second"), requests.wrap)
+	if err := second.stop(); err != nil {
+		t.Errorf("B6.1 the stop: %v", err)
 	}
-	if fenced(b.release(t, key)) {
-		t.Error("still fenced")
+	if n := requests.written(); n > 0 || !fenced(b.release(t, first.key)) {
+		t.Errorf("B6.4 it wrote %d times without having led; fenced %t", n, fenced(b.release(t, first.key)))
 	}
-	failing.left = 1 << 20
-	ctx, cancel = context.WithTimeout(t.Context(), 2*time.Second)
-	defer cancel()
-	if outcome := d.Run(ctx); outcome.Word() != "incomplete" {
-		t.Errorf("ended %s without ever listing", outcome.Word())
+	if holder := b.holder(t, namespace); holder != "first" {
+		t.Errorf("B6.6 the Lease names %q", holder)
 	}
-}
-
-// failingLists fails the first lists of HelmReleases.
-type failingLists struct {
-	next http.RoundTripper
-	left int
-}
-
-func (f *failingLists) RoundTrip(req *http.Request) (*http.Response, error) {
-	if strings.HasSuffix(req.URL.Path, "/helmreleases") && f.left > 0 {
-		f.left--
-		return nil, errDead
-	}
-	return f.next.RoundTrip(req)
+	first.goOn()
+	b.until(t, first.key, recovered)
 }
 
 // B6.2, B6.3: a release that helm-controller does not handle in time keeps its
 // fence, which is said by an event that arrives although the manager is gone,
 // and the Lease is given up all the same: nothing of ours is on its way.
 func TestDrainKeepsTheFenceWithoutHelmController(t *testing.T) {
-	b := shared
-	b.dropLease(t, decide.Repair)
-	key, run, goOn := b.stuckAt(t, "drain-kept", decide.Repair, setFence, electing("alone"))
-	stop := b.gate.Hold(helmcontroller.PointRead, key)
+	t.Parallel()
+	b, namespace := shared, "drain-kept"
+	b.elections(t, namespace, decide.Repair)
+	run := b.stuckAt(t, namespace, decide.Repair, setFence, electing(namespace, "alone"))
+	stop := b.gate.Hold(helmcontroller.PointRead, run.key)
 	t.Cleanup(stop.Release)
-	hr := b.release(t, key)
-	must(t, b.Delete(t.Context(), key))
+	hr := b.release(t, run.key)
+	must(t, b.Delete(t.Context(), run.key))
 	<-stop.Arrived()
 	run.cancel()
-	goOn()
+	run.goOn()
 	if err := run.stop(); err != nil {
 		t.Errorf("B6.1 the stop: %v", err)
 	}
-	if hr := b.release(t, key); !fenced(hr) {
+	if hr := b.release(t, run.key); !fenced(hr) {
 		t.Error("B6.2 the fence is gone before helm-controller handled the delete")
 	}
-	b.told(t, key, decide.FenceKept)
-	if holder := b.holder(t, decide.Repair); holder != "" {
+	b.told(t, run.key, decide.FenceKept)
+	if holder := b.holder(t, namespace); holder != "" {
 		t.Errorf("B6.6 the Lease still names %q", holder)
 	}
 	stop.Release()
-	b.start(t, key.Namespace, decide.Repair)
+	b.start(t, namespace, decide.Repair)
 	b.uninstalled(t, hr)
 }
 
 // B6.4: after a lost Lease nothing is drained, also where the process is asked
 // to stop then.
 func TestLostLeaseIsNotDrained(t *testing.T) {
-	b := shared
-	b.dropLease(t, decide.Repair)
-	key, run, goOn := b.stuckAt(t, "lease-lost", decide.Repair, setFence, electing("loser"))
-	leases := b.ControlPlane.Client().CoordinationV1().Leases("flux-system-repair")
-	lease, err := leases.Get(t.Context(), contract.LeaderElectionID, metav1.GetOptions{})
-	must(t, err)
-	winner := "winner"
-	lease.Spec.HolderIdentity = &winner
-	now := metav1.NewMicroTime(time.Now().Add(time.Hour))
-	lease.Spec.RenewTime = &now
-	_, err = leases.Update(t.Context(), lease, metav1.UpdateOptions{})
-	must(t, err)
+	for name, asked := range map[string]bool{"noticed while running": false, "noticed at the stop": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b, namespace := shared, "lost-"+dashed(name)
+			b.elections(t, namespace, decide.Repair)
+			run := b.stuckAt(t, namespace, decide.Repair, setFence, electing(namespace, "loser"))
+			if asked {
+				// The stop waits for the reconcile, and the Lease is lost meanwhile.
+				run.cancel()
+				b.steal(t, namespace, "winner")
+				run.goOn()
+			} else {
+				b.steal(t, namespace, "winner")
+			}
+			select {
+			case <-run.done:
+			case <-time.After(settle):
+				t.Fatal("still running without its Lease")
+			}
+			run.goOn()
+			if run.err == nil {
+				t.Error("B6.4 a lost Lease is no clean end")
+			}
+			if hr := b.release(t, run.key); !fenced(hr) {
+				t.Error("B6.4 drained after the Lease was lost")
+			}
+			if holder := b.holder(t, namespace); holder != "winner" {
+				t.Errorf("B6.6 the Lease names %q", holder)
+			}
+			b.start(t, namespace, decide.Repair)
+			b.until(t, run.key, recovered)
+		})
+	}
+}
+
+// B6.6: where a write was never answered the Lease is left to run out, although
+// everything was drained: that write may still be on its way. The next one leads
+// after the Lease's expiry and not before, and finishes.
+func TestAnUnknownOutcomeLeavesTheLeaseToRunOut(t *testing.T) {
+	t.Parallel()
+	b, namespace := shared, "indefinite"
+	b.elections(t, namespace, decide.Repair)
+	// The shortest Lease that the relations allow, so that this does not take long.
+	brief := func(c *plunger.Config) {
+		c.Timing = plunger.Timing{Grace: plunger.MinGrace, Renew: time.Second, Retry: 200 * time.Millisecond, Lease: 27 * time.Second}
+	}
+	key := b.namespace(t, namespace, 1)[0]
+	lost := &loseAnswer{step: rewrite, done: make(chan struct{})}
+	first := b.start(t, namespace, decide.Repair, electing(namespace, "first"), brief, lost.wrap)
+	must(t, b.Harm(t.Context(), key, lab.Damage{}))
+	must(t, b.Change(t.Context(), key, 2))
 	select {
-	case <-run.done:
-	case <-time.After(30 * time.Second):
-		t.Fatal("still running without its Lease")
+	case <-lost.done:
+	case <-time.After(settle):
+		t.Fatal("nothing was rewritten")
 	}
-	goOn()
-	if run.err == nil {
-		t.Error("B6.4 a lost Lease is no clean end")
+	requests := &tap{}
+	b.start(t, namespace, decide.Repair, electing(namespace, "second"), brief, requests.wrap)
+	if err := first.stop(); err != nil {
+		t.Errorf("B6.1 the stop: %v", err)
 	}
-	if hr := b.release(t, key); !fenced(hr) {
-		t.Error("B6.4 drained after the Lease was lost")
+	ended := time.Now()
+	if holder := b.holder(t, namespace); holder != "first" {
+		t.Errorf("B6.6 the Lease names %q although a write of its holder was not answered", holder)
 	}
-	if holder := b.holder(t, decide.Repair); holder != winner {
-		t.Errorf("B6.6 the Lease names %q", holder)
+	if hr := b.release(t, key); fenced(hr) {
+		t.Error("B6.2 not drained")
 	}
-	b.dropLease(t, decide.Repair)
-	b.start(t, key.Namespace, decide.Repair)
+	b.untilHeldBy(t, namespace, "second", 27*time.Second+settle)
+	if took := time.Since(ended); took < 20*time.Second {
+		t.Errorf("B6.6 taken %s after the end, before it had run out", took)
+	}
 	b.until(t, key, recovered)
+}
+
+// loseAnswer carries out the first write of a kind and loses its answer.
+type loseAnswer struct {
+	step step
+	done chan struct{}
+	once atomic.Bool
+	next http.RoundTripper
+}
+
+func (l *loseAnswer) wrap(config *plunger.Config) {
+	config.Rest = rest.CopyConfig(config.Rest)
+	config.Rest.Wrap(func(next http.RoundTripper) http.RoundTripper {
+		return &loseAnswer{step: l.step, done: l.done, next: next}
+	})
+}
+
+// RoundTrip is http.RoundTripper.
+func (l *loseAnswer) RoundTrip(req *http.Request) (*http.Response, error) {
+	if req.Method == http.MethodGet || releaseOf(req) == "" || stepOf(req) != l.step || !l.once.CompareAndSwap(false, true) {
+		return l.next.RoundTrip(req)
+	}
+	answer, err := l.next.RoundTrip(req)
+	if err == nil {
+		err = errors.Join(errors.New("the connection was cut"), answer.Body.Close())
+	}
+	close(l.done)
+	return nil, err
 }

@@ -40,7 +40,7 @@ func (b *bench) at(t *testing.T, namespace string, strategy decide.Strategy, whe
 	must(t, b.Change(t.Context(), key, 2))
 	select {
 	case <-done:
-	case <-time.After(30 * time.Second):
+	case <-time.After(settle):
 		t.Fatalf("never came %s; events %v", where, b.events(t, key))
 	}
 	return key

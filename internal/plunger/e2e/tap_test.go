@@ -60,6 +60,13 @@ func (p *tap) of(release string) (written []request, lost int) {
 	return written, lost
 }
 
+// written returns how many writes were answered, about any release.
+func (p *tap) written() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.writes)
+}
+
 // readsOf returns the reads about one release, lists of its storage included.
 func (p *tap) readsOf(release string) []request {
 	p.mu.Lock()

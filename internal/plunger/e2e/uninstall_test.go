@@ -133,7 +133,7 @@ func TestADeleteOfWhatCannotBeRecoveredIsUninstalled(t *testing.T) {
 			must(t, b.Stick(t.Context(), key, lab.Damage{}))
 			select {
 			case <-rewritten:
-			case <-time.After(30 * time.Second):
+			case <-time.After(settle):
 				t.Fatal("never repaired")
 			}
 			hr := b.until(t, key, func(hr *helmv2.HelmRelease) bool { return lab.Handled(hr) && !lab.Ready(hr) })
