@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"time"
 )
 
@@ -158,7 +159,11 @@ rules:
   nonResourceURLs: ["/readyz*", "/livez*", "/healthz*", "/metrics", "/version", "/api", "/api/*", "/apis", "/apis/*", "/openapi/*"]
 - level: None
   users: ["system:apiserver"]
-- level: ` + level + "\n"
+`
+	if groups := cp.opts.AuditSecretsOf; len(groups) > 0 {
+		policy += "- level: RequestResponse\n  userGroups: [\"" + strings.Join(groups, `", "`) + "\"]\n  resources: [{group: \"\", resources: [secrets]}]\n"
+	}
+	policy += "- level: " + level + "\n"
 	if err := os.WriteFile(cp.path("audit-policy.yaml"), []byte(policy), 0o600); err != nil {
 		return fmt.Errorf("writing the audit policy: %w", err)
 	}

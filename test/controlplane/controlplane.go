@@ -64,6 +64,9 @@ type Options struct {
 	// AuditLevel is the level of the audit log: "Metadata" by default, or "Request",
 	// "RequestResponse".
 	AuditLevel string
+	// AuditSecretsOf are groups whose requests about Secrets are recorded with their
+	// bodies: only the answer's kind tells metadata from contents.
+	AuditSecretsOf []string
 }
 
 // ControlPlane is a running control plane. Its methods may be called from any

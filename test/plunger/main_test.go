@@ -104,7 +104,8 @@ func (b *bench) prepare(ctx context.Context) error {
 	if out, err := build.CombinedOutput(); err != nil {
 		return fmt.Errorf("building flux-plunger: %w\n%s", err, out)
 	}
-	cp, err := controlplane.Start(ctx, controlplane.Options{NoPodRunner: true, NoScheduler: true})
+	cp, err := controlplane.Start(ctx, controlplane.Options{NoPodRunner: true, NoScheduler: true,
+		AuditSecretsOf: []string{"system:serviceaccounts:" + system(repair), "system:serviceaccounts:" + system(reclaim)}})
 	if err != nil {
 		return err
 	}

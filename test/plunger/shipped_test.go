@@ -2,6 +2,8 @@ package plunger
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -260,26 +262,62 @@ func TestHelmControllerKilledInTheMiddle(t *testing.T) {
 }
 
 // expectAudit is asked when all tests are over: whatever they did, no Secret was
-// watched, nothing was created, and nothing was refused that the permissions
-// leave out (B1.2, B7.1).
+// watched, nothing was created, contents of Secrets were answered to repair alone
+// and only one by one, and nothing was refused that the permissions leave out
+// (B1.2, B7.1).
 func (b *bench) expectAudit() error {
 	records, err := b.ControlPlane.AuditOf(controlplane.AuditFilter{})
 	if err != nil {
 		return err
 	}
-	allowed := []string{"get", "list", "update", "delete"}
+	metadata := 0
 	for _, r := range records {
-		switch {
-		case !strings.Contains(r.User, ":flux-system-"):
-		case r.Resource == "secrets" && !slices.Contains(allowed, r.Verb):
-			return fmt.Errorf("%s sent %s %s", r.User, r.Verb, r.RequestURI)
-		case r.Resource == "helmreleases" && (r.Verb == "create" || r.Verb == "update" || r.Verb == "delete"):
-			return fmt.Errorf("%s sent %s %s", r.User, r.Verb, r.RequestURI)
-		case r.Code == http.StatusForbidden && !terminatingNamespace(r):
-			return fmt.Errorf("%s was refused %s %s: the shipped permissions lack it", r.User, r.Verb, r.RequestURI)
+		if !strings.Contains(r.User, ":flux-system-") {
+			continue
+		}
+		if err := allowed(r); err != nil {
+			return err
+		}
+		if r.Resource == "secrets" && strings.HasPrefix(kindAnswered(r), "PartialObjectMetadata") {
+			metadata++
 		}
 	}
+	if metadata == 0 {
+		return errors.New("no answer about a Secret is recorded: nothing is proven about them")
+	}
 	return nil
+}
+
+func allowed(r controlplane.AuditRecord) error {
+	verbs := []string{"get", "list", "update", "delete"}
+	switch {
+	case r.Resource == "secrets" && !slices.Contains(verbs, r.Verb):
+		return fmt.Errorf("%s sent %s %s", r.User, r.Verb, r.RequestURI)
+	case r.Resource == "secrets" && kindAnswered(r) == "SecretList":
+		return fmt.Errorf("%s was given the contents of a list: %s", r.User, r.RequestURI)
+	case r.Resource == "secrets" && kindAnswered(r) == "Secret" && !strings.Contains(r.User, ":"+system(repair)+":"):
+		return fmt.Errorf("%s was given the contents of %s", r.User, r.RequestURI)
+	case r.Resource == "secrets" && kindAnswered(r) == "Secret" && !strings.HasPrefix(r.Name, "sh.helm.release.v1."):
+		return fmt.Errorf("%s was given the contents of %s, which is not Helm's", r.User, r.RequestURI)
+	case r.Resource == "helmreleases" && (r.Verb == "create" || r.Verb == "update" || r.Verb == "delete"):
+		return fmt.Errorf("%s sent %s %s", r.User, r.Verb, r.RequestURI)
+	case r.Code == http.StatusForbidden && !terminatingNamespace(r):
+		return fmt.Errorf("%s was refused %s %s: the shipped permissions lack it", r.User, r.Verb, r.RequestURI)
+	default:
+		return nil
+	}
+}
+
+// kindAnswered is the kind of what the API server answered; a delete's answer is
+// a Status.
+func kindAnswered(r controlplane.AuditRecord) string {
+	var answer struct {
+		Kind string `json:"kind"`
+	}
+	if json.Unmarshal(r.Response, &answer) != nil {
+		return ""
+	}
+	return answer.Kind
 }
 
 // terminatingNamespace: an Event cannot be created in a namespace that ends.

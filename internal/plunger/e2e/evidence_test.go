@@ -83,15 +83,16 @@ func TestWhatIsNotOursToTouch(t *testing.T) {
 		edit   func(*helmv2.HelmRelease)
 		also   func(t *testing.T, key types.NamespacedName)
 		reason decide.Reason
+		why    string
 	}{
-		"elsewhere": {reason: decide.StorageRefused, edit: func(hr *helmv2.HelmRelease) { hr.Spec.StorageNamespace = hr.Namespace + "-storage" }},
-		"claimed": {reason: decide.StorageRefused, also: func(t *testing.T, key types.NamespacedName) {
+		"elsewhere": {reason: decide.StorageRefused, why: "--allow-cross-namespace-storage", edit: func(hr *helmv2.HelmRelease) { hr.Spec.StorageNamespace = hr.Namespace + "-storage" }},
+		"claimed": {reason: decide.StorageRefused, why: "/other", also: func(t *testing.T, key types.NamespacedName) {
 			other := types.NamespacedName{Namespace: key.Namespace, Name: "other"}
 			stop := b.gate.Hold(helmcontroller.PointRead, other)
 			t.Cleanup(stop.Release)
 			must(t, b.Client.Create(t.Context(), lab.NewRelease(other, func(hr *helmv2.HelmRelease) { hr.Spec.ReleaseName = key.Name })))
 		}},
-		"remote": {reason: decide.RemoteSkipped, also: func(t *testing.T, key types.NamespacedName) {
+		"remote": {reason: decide.RemoteSkipped, why: "spec.kubeConfig", also: func(t *testing.T, key types.NamespacedName) {
 			must(t, b.Edit(t.Context(), key, func(hr *helmv2.HelmRelease) {
 				hr.Spec.KubeConfig = &meta.KubeConfigReference{SecretRef: &meta.SecretKeyReference{Name: "elsewhere"}}
 			}))
@@ -119,9 +120,13 @@ func TestWhatIsNotOursToTouch(t *testing.T) {
 				before, err := b.Revisions(t.Context(), hr)
 				must(t, err)
 				b.start(t, namespace, strategy)
-				b.told(t, key, c.reason)
+				if note := b.told(t, key, c.reason); !strings.Contains(note, c.why) {
+					t.Errorf("the event does not say why: %q", note)
+				}
 				if name == "claimed" {
-					b.told(t, types.NamespacedName{Namespace: namespace, Name: "other"}, c.reason)
+					if note := b.told(t, types.NamespacedName{Namespace: namespace, Name: "other"}, c.reason); !strings.Contains(note, key.String()) {
+						t.Errorf("the other claimant is not told by whom: %q", note)
+					}
 				}
 				after, err := b.Revisions(t.Context(), hr)
 				must(t, err)
@@ -180,6 +185,35 @@ func TestPayloads(t *testing.T) {
 		must(t, b.Stick(t.Context(), key, lab.Damage{Label: "failed"}))
 		b.until(t, key, recovered)
 	})
+	// Where repair goes by the payload, reclaim never reads one: it says so.
+	t.Run("B4.1a the label contradicts the payload, under reclaim", func(t *testing.T) {
+		t.Parallel()
+		b.contradicted(t, "payload-label-reclaim", decide.Reclaim, lab.Damage{Label: "failed"})
+	})
+	// And a blocking label over a payload from which Helm upgrades costs nothing
+	// under repair.
+	for _, status := range []string{"failed", "deployed"} {
+		t.Run("B4.1a only the label blocks, the payload is "+status, func(t *testing.T) {
+			t.Parallel()
+			b.contradicted(t, "payload-only-label-"+status, decide.Repair, lab.Damage{Status: status, Label: "uninstalling"})
+		})
+	}
+}
+
+// contradicted: the message stands, the storage contradicts it, and nothing is
+// written but what is said.
+func (b *bench) contradicted(t *testing.T, namespace string, strategy decide.Strategy, d lab.Damage) {
+	key := b.namespace(t, namespace, 1)[0]
+	stop := b.gate.Hold(helmcontroller.PointRead, key)
+	t.Cleanup(stop.Release)
+	must(t, b.Harm(t.Context(), key, d))
+	b.say(t, key, lab.Phrase, 2)
+	before, err := b.Revisions(t.Context(), lab.NewRelease(key))
+	must(t, err)
+	b.start(t, namespace, strategy)
+	b.told(t, key, decide.StorageContradicts)
+	b.unmoved(t, key, before)
+	b.until(t, key, func(hr *helmv2.HelmRelease) bool { return !fenced(hr) && !hr.Spec.Suspend })
 }
 
 // B5.9, B5.4: a service account that is gone is given way to after three handled

@@ -16,6 +16,7 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/go-logr/logr/testr"
 	"github.com/prometheus/client_golang/prometheus"
+	eventsv1 "k8s.io/api/events/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -209,23 +210,32 @@ func (b *bench) left(t *testing.T, hr *helmv2.HelmRelease) lab.Remains {
 // events returns the reasons of flux-plunger's events about a release.
 func (b *bench) events(t *testing.T, key types.NamespacedName) []string {
 	t.Helper()
-	events, err := b.ControlPlane.Client().EventsV1().Events(key.Namespace).List(t.Context(), metav1.ListOptions{})
-	must(t, err)
 	var reasons []string
-	for _, event := range events.Items {
-		if event.ReportingController == contract.FieldManager && event.Regarding.Name == key.Name {
-			reasons = append(reasons, event.Reason)
-		}
+	for _, event := range b.notes(t, key) {
+		reasons = append(reasons, event.Reason)
 	}
 	return reasons
 }
 
-// told waits for an event of the reason.
-func (b *bench) told(t *testing.T, key types.NamespacedName, reason decide.Reason) {
+func (b *bench) notes(t *testing.T, key types.NamespacedName) (ours []eventsv1.Event) {
+	t.Helper()
+	events, err := b.ControlPlane.Client().EventsV1().Events(key.Namespace).List(t.Context(), metav1.ListOptions{})
+	must(t, err)
+	for _, event := range events.Items {
+		if event.ReportingController == contract.FieldManager && event.Regarding.Name == key.Name {
+			ours = append(ours, event)
+		}
+	}
+	return ours
+}
+
+// told waits for an event of the reason and returns its note.
+func (b *bench) told(t *testing.T, key types.NamespacedName, reason decide.Reason) (note string) {
 	t.Helper()
 	err := wait.PollUntilContextTimeout(t.Context(), 25*time.Millisecond, settle, true, func(context.Context) (bool, error) {
-		for _, told := range b.events(t, key) {
-			if told == string(reason) {
+		for _, event := range b.notes(t, key) {
+			if event.Reason == string(reason) {
+				note = event.Note
 				return true, nil
 			}
 		}
@@ -234,6 +244,7 @@ func (b *bench) told(t *testing.T, key types.NamespacedName, reason decide.Reaso
 	if err != nil {
 		t.Errorf("%s: no event %s, only %v", key, reason, b.events(t, key))
 	}
+	return note
 }
 
 // recovered: Ready, unsuspended, unfenced, remembered.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -111,19 +110,11 @@ func (b *bench) stuckKeyAt(t *testing.T, key types.NamespacedName, strategy deci
 	t.Helper()
 	requests, reached, free := &tap{}, make(chan struct{}), make(chan struct{})
 	var once, gone atomic.Bool
-	// helm-controller's own retry can be quicker than our request, which is then
-	// not sent: it waits for it.
-	retry := sync.OnceValue(func() *helmcontroller.Stop { return b.gate.Hold(helmcontroller.PointRead, key) })
-	requests.before = func(r request) {
-		if r.Release == key.Name && r.Step == rewrite && at == requestLook {
-			retry()
-		}
-	}
+	hold := b.untilAsked(t, key, at)
+	requests.before = hold
 	requests.after = func(r request) {
+		hold(r)
 		if r.Release == key.Name && r.Step == at && r.Status < 300 && once.CompareAndSwap(false, true) {
-			if at == requestLook {
-				retry().Release()
-			}
 			close(reached)
 			<-free
 		}
@@ -144,6 +135,28 @@ func (b *bench) stuckKeyAt(t *testing.T, key types.NamespacedName, strategy deci
 		t.Fatalf("never came to: %s; wrote %v, lost %d; events %v; %s", at, stepsOf(written), lost, b.events(t, key), lab.Describe(b.release(t, key)))
 	}
 	return stopped{run, key, requests, goOn}
+}
+
+// untilAsked returns a hook that keeps helm-controller off the release from the
+// rewrite until it is asked, where the step is that request: its own retry can be
+// quicker, and then nothing is asked.
+func (b *bench) untilAsked(t *testing.T, key types.NamespacedName, at step) func(request) {
+	t.Helper()
+	var stop atomic.Pointer[helmcontroller.Stop]
+	t.Cleanup(func() {
+		if held := stop.Load(); held != nil {
+			held.Release()
+		}
+	})
+	return func(r request) {
+		switch {
+		case at != requestLook || r.Release != key.Name:
+		case r.Step == rewrite && r.Status == 0:
+			stop.Store(b.gate.Hold(helmcontroller.PointRead, key))
+		case r.Step == requestLook && r.Status != 0:
+			stop.Load().Release()
+		}
+	}
 }
 
 // B6.1, B6.2, B6.4a, B6.6: SIGTERM at each step of a recovery, with and without
