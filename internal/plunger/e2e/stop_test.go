@@ -151,7 +151,7 @@ func (b *bench) untilAsked(t *testing.T, key types.NamespacedName, at step) func
 	return func(r request) {
 		switch {
 		case at != requestLook || r.Release != key.Name:
-		case r.Step == rewrite && r.Status == 0:
+		case r.Step == rewrite && r.Status == 0 && stop.Load() == nil:
 			stop.Store(b.gate.Hold(helmcontroller.PointRead, key))
 		case r.Step == requestLook && r.Status != 0:
 			stop.Load().Release()
