@@ -9,4 +9,14 @@ import (
 	"github.com/holdfast-project/holdfast/internal/cli/plunger"
 )
 
-func main() { os.Exit(plunger.Main(os.Args[1:], os.Stdout, os.Stderr)) }
+// revision and modified are stamped by the linker:
+// -X main.revision=<commit> -X main.modified=true|false.
+var (
+	revision = "unknown"
+	modified = "false"
+)
+
+func main() {
+	build := plunger.Build{Revision: revision, Modified: modified == "true"}
+	os.Exit(plunger.Main(os.Args[1:], build, os.Stdout, os.Stderr))
+}

@@ -31,7 +31,7 @@ const roleVariable = "HOLDFAST_CHART_TEST_FLUX_PLUNGER"
 
 func TestMain(m *testing.M) {
 	if os.Getenv(roleVariable) != "" {
-		os.Exit(cli.Main(os.Args[1:], os.Stdout, os.Stderr))
+		os.Exit(cli.Main(os.Args[1:], cli.Build{}, os.Stdout, os.Stderr))
 	}
 	os.Exit(m.Run())
 }

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"runtime"
 
 	"github.com/fluxcd/pkg/runtime/logger"
 	"github.com/spf13/cobra"
@@ -30,10 +31,19 @@ type errUsage struct{ error }
 
 func (e errUsage) Unwrap() error { return e.error }
 
+// Build says what was built (B7.8).
+type Build struct {
+	// Revision is the commit; "unknown" in a build that was not stamped.
+	Revision string
+	// Modified is true when tracked files differed from it.
+	Modified bool
+}
+
 // Main runs the command line and returns the exit code. Data goes to stdout,
 // all else to stderr.
-func Main(args []string, stdout, stderr io.Writer) int {
+func Main(args []string, build Build, stdout, stderr io.Writer) int {
 	command := newCommand()
+	command.AddCommand(newVersion(build))
 	command.SetArgs(args)
 	command.SetOut(stdout)
 	command.SetErr(stderr)
@@ -48,6 +58,20 @@ func Main(args []string, stdout, stderr io.Writer) int {
 	default:
 		fmt.Fprintf(stderr, "flux-plunger: %v\n", err)
 		return exitFailed
+	}
+}
+
+func newVersion(build Build) *cobra.Command {
+	return &cobra.Command{
+		Use: "version", Short: "Print the build", Args: noArguments, SilenceUsage: true, SilenceErrors: true,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			modified := ""
+			if build.Modified {
+				modified = " (tracked files were modified)"
+			}
+			_, err := fmt.Fprintf(cmd.OutOrStdout(), "revision  %s%s\ngo        %s\n", build.Revision, modified, runtime.Version())
+			return err
+		},
 	}
 }
 

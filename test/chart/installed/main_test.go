@@ -48,7 +48,7 @@ var shared *lab.Lab
 
 func TestMain(m *testing.M) {
 	if os.Getenv(roleVariable) != "" {
-		os.Exit(plungercli.Main(os.Args[1:], os.Stdout, os.Stderr))
+		os.Exit(plungercli.Main(os.Args[1:], plungercli.Build{}, os.Stdout, os.Stderr))
 	}
 	os.Exit(run(m))
 }
