@@ -18,11 +18,18 @@ import (
 // descriptor its lock would go (A1.2).
 func OS() FS { return osFS{write: unix.Write} }
 
+// Inputs returns the real file system for what an operator gives a command: as
+// OS, but a name below a directory may be a mount of its own, as a file is that a
+// container is given alone. In the evidence such a mount would be somebody else's
+// file in the place of ours.
+func Inputs() FS { return osFS{write: unix.Write, mounts: true} }
+
 // osFS is the Linux form. noOpenat2 makes it resolve paths as on a kernel
-// before 5.6; write is write(2), which may write less than it is given.
+// before 5.6; mounts lets a name be a mount of its own; write is write(2), which
+// may write less than it is given.
 type osFS struct {
-	noOpenat2 bool
-	write     func(fd int, p []byte) (int, error)
+	noOpenat2, mounts bool
+	write             func(fd int, p []byte) (int, error)
 }
 
 // withinDirectory is how a name below a directory is resolved: no link of any
@@ -93,6 +100,9 @@ func (f osFS) openat(dir int, name string, flags int, perm uint32) (int, error) 
 	flags |= alwaysFlags
 	if !f.noOpenat2 {
 		how := unix.OpenHow{Flags: uint64(flags), Mode: uint64(perm), Resolve: withinDirectory}
+		if f.mounts {
+			how.Resolve &^= unix.RESOLVE_NO_XDEV
+		}
 		fd, err := retry(func() (int, error) { return unix.Openat2(dir, name, &how) })
 		if !unsupported(err) {
 			return fd, err
@@ -102,7 +112,7 @@ func (f osFS) openat(dir int, name string, flags int, perm uint32) (int, error) 
 	if err != nil {
 		return -1, err
 	}
-	if err := sameDevice(dir, fd); err != nil {
+	if err := sameDevice(dir, fd); err != nil && !f.mounts {
 		_ = unix.Close(fd)
 		return -1, err
 	}

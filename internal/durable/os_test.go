@@ -133,6 +133,35 @@ func TestA1_1_NamesStayInside(t *testing.T) {
 	})
 }
 
+// A4.2, A1.1: a kubeconfig that a container is given alone is a mount of its own: an
+// input may be one, a file of the evidence may not. Links are refused in both.
+func TestA4_2_InputsMayBeMounts(t *testing.T) {
+	for _, disk := range []osFS{{mounts: true}, {mounts: true, noOpenat2: true}} {
+		if proc, err := open(t, disk, "/").OpenDir("proc"); err != nil {
+			t.Errorf("%+v refuses a mount: %v", disk.noOpenat2, err)
+		} else {
+			must(t, proc.Close())
+		}
+	}
+	path := physical(t)
+	must(t, os.WriteFile(filepath.Join(path, "given"), []byte("kubeconfig"), 0o600))
+	must(t, os.WriteFile(filepath.Join(path, "place"), nil, 0o600))
+	must(t, os.Symlink("given", filepath.Join(path, "link")))
+	if _, _, err := ReadPrivate(open(t, Inputs(), path), "link", 64); !errors.Is(err, ErrSymlink) {
+		t.Errorf("a link: %v", err)
+	}
+	if err := unix.Mount(filepath.Join(path, "given"), filepath.Join(path, "place"), "", unix.MS_BIND, ""); err != nil {
+		t.Skipf("the rest needs the right to mount: %v", err)
+	}
+	t.Cleanup(func() { must(t, unix.Unmount(filepath.Join(path, "place"), unix.MNT_DETACH)) })
+	if data, _, err := ReadPrivate(open(t, Inputs(), path), "place", 64); err != nil || string(data) != "kubeconfig" {
+		t.Errorf("a mounted input reads %q, %v", data, err)
+	}
+	if _, _, err := ReadPrivate(open(t, OS(), path), "place", 64); !errors.Is(err, ErrCrossDevice) {
+		t.Errorf("a mount in the evidence: %v", err)
+	}
+}
+
 // A5.2: a path through a link is refused, and the sentence names the real one.
 func TestA5_2_OpenRefusesLinks(t *testing.T) {
 	both(t, func(t *testing.T, disk FS) {

@@ -22,7 +22,30 @@ func (l *loading) historiesArePossible() error {
 			}
 		}
 	}
+	if err := resumesFollowSettledAttempts(l.attempts); err != nil {
+		return err
+	}
 	return everythingIsUnique(l.attempts)
+}
+
+// A resume refuses while a create of an earlier attempt is uncertain and nobody has
+// reconciled it (A4.7). One that is registered all the same says that its outcome,
+// or the statement on it, was there and is lost. A historical migration-resume was
+// registered by another helper under rules of its own.
+func resumesFollowSettledAttempts(attempts []*attempt) error {
+	for i, resume := range attempts {
+		if resume.entry.Kind != Resume {
+			continue
+		}
+		for _, earlier := range attempts[:i] {
+			for _, s := range earlier.slots {
+				if s.started != nil && s.receipt == nil && s.rejected == nil && s.reconciled == nil {
+					return refuse(s.file(kindReceipt), "is missing although %s was registered after it: files were lost", resume.entry.Name)
+				}
+			}
+		}
+	}
+	return nil
 }
 
 // slotRules judge the records of one slot beside one another.

@@ -360,6 +360,8 @@ func TestA5_5_Refuses(t *testing.T) {
 		{"a marker after a rejected slot", in + "preflight-worker-started.json", "although api was rejected", both(
 			remove(attempt+"/preflight-api-identity.json"), remove(attempt+"/preflight-api-released.json"), remove(attempt+"/"+child(identity.SlotAPI)),
 			plant("preflight-api-rejected.json", identity.SlotAPI, rejection(et.AuditID(0, identity.SlotAPI))))},
+		{"a lost receipt before a resume", in + "preflight-worker-identity.json", "is missing although upgrade-preflight-resume.", both(
+			remove(attempt+"/preflight-worker-identity.json"), remove(attempt+"/preflight-worker-released.json"), remove(attempt+"/"+child(worker)))},
 		{"one Audit-ID twice", in + "preflight-worker-started.json", "the same Audit-ID as",
 			rewrite(attempt+"/preflight-worker-started.json", func(s *evidence.Started) { s.AuditID = et.AuditID(0, identity.SlotAPI) })},
 		{"a strange staging file", in + ".preflight-api-identity.json.staging", "but another file", place(attempt + "/.preflight-api-identity.json.staging")},

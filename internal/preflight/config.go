@@ -50,8 +50,8 @@ type Config struct {
 	// Redact knows the kubeconfig's credentials; the run adds every Secret
 	// value that the chart renders. No request is under way when it does.
 	Redact *redact.Redactor
-	// GiveUp is closed by the second signal: a create in flight is no longer
-	// awaited.
+	// GiveUp is closed by the second signal: no request in flight is awaited any
+	// longer.
 	GiveUp <-chan struct{}
 }
 

@@ -75,6 +75,10 @@ type model struct {
 	ran string
 	// cutLog ends every log in the middle of a line, with an error.
 	cutLog bool
+	// podHangs lets no Job end.
+	podHangs bool
+	// stalled is called by a release and a log, in place of an answer.
+	stalled func(ctx context.Context, verb string) error
 }
 
 func newModel(disk *durabletest.FS) *model {
@@ -202,7 +206,12 @@ func gone(place identity.Object) error {
 	return &kube.Gone{Answer: kube.Answer{Verb: "get", Object: place, Code: 404, Reason: "NotFound"}}
 }
 
-func (m *model) Release(_ context.Context, job identity.Object) error {
+func (m *model) Release(ctx context.Context, job identity.Object) error {
+	if m.stalled != nil {
+		if err := m.stalled(ctx, "release"); err != nil {
+			return err
+		}
+	}
 	defer m.begin()()
 	m.note("patch", job.Kind)
 	s := m.find(job)
@@ -227,7 +236,9 @@ func (m *model) Job(_ context.Context, namespace, name string) (*batchv1.Job, er
 	if m.podFails {
 		ended = batchv1.JobCondition{Type: batchv1.JobFailed, Status: corev1.ConditionTrue, Reason: "BackoffLimitExceeded"}
 	}
-	job.Status.Conditions = []batchv1.JobCondition{ended}
+	if !m.podHangs {
+		job.Status.Conditions = []batchv1.JobCondition{ended}
+	}
 	return job, nil
 }
 
@@ -253,7 +264,12 @@ func (m *model) Events(context.Context, identity.Object) ([]corev1.Event, error)
 	return nil, nil
 }
 
-func (m *model) PodLog(context.Context, string, string, string, kube.PodLogLimits) ([]byte, error) {
+func (m *model) PodLog(ctx context.Context, _, _, _ string, _ kube.PodLogLimits) ([]byte, error) {
+	if m.stalled != nil {
+		if err := m.stalled(ctx, "log"); err != nil {
+			return nil, err
+		}
+	}
 	defer m.begin()()
 	if m.cutLog {
 		return []byte("it began\nand said example-token-5c1"), errors.New("the connection was cut")

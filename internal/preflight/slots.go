@@ -98,6 +98,20 @@ func (a *attempt) send(ctx context.Context, request kube.CreateRequest) (kube.Cr
 	}
 }
 
+// untilGivenUp is the context of a request that neither the first signal nor the
+// timeout cuts off, and the second signal does (A4.1).
+func (a *attempt) untilGivenUp(ctx context.Context) (context.Context, context.CancelFunc) {
+	outlasting, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	go func() {
+		select {
+		case <-a.GiveUp:
+			cancel()
+		case <-outlasting.Done():
+		}
+	}()
+	return outlasting, cancel
+}
+
 // settle makes the outcome durable before anybody acts on it.
 func (a *attempt) settle(slot render.Slot, auditID string, created kube.Created) (identity.Object, error) {
 	if created.Outcome == kube.Acknowledged {
@@ -133,7 +147,9 @@ func (a *attempt) release(ctx context.Context, j *job) error {
 	if err := a.records.Release(j.slot.Name, time.Now()); err != nil {
 		return &NotDurable{Err: err}
 	}
-	if err := a.Cluster.Release(context.WithoutCancel(ctx), j.object); err != nil {
+	patching, done := a.untilGivenUp(ctx)
+	defer done()
+	if err := a.Cluster.Release(patching, j.object); err != nil {
 		return &Failed{Slot: j.slot.Name, Reason: "releasing the Job: " + a.Redact.String(err.Error())}
 	}
 	j.released = time.Now()

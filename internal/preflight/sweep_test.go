@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/holdfast-project/holdfast/internal/cleanup"
 	"github.com/holdfast-project/holdfast/internal/durable/durabletest"
@@ -235,6 +236,44 @@ func TestInterruptedAtEachRequest(t *testing.T) {
 		if one.err == nil && n < total-2 {
 			t.Errorf("at request %d of %d: it passed as if there had been no signal", n, total)
 		}
+	}
+}
+
+// A4.1: the first signal does not cut off a release that is on its way, nor the
+// timeout the log that would be lost; the second signal gives both up at once.
+func TestSecondSignalGivesUpEveryRequest(t *testing.T) {
+	for _, verb := range []string{"release", "log"} {
+		t.Run(verb, func(t *testing.T) {
+			one := &trial{model: newModel(durabletest.New())}
+			profile := exampleProfile(t)
+			synctest.Test(t, func(t *testing.T) {
+				one.config = config(t, one.model, profile)
+				ctx, first := context.WithCancel(context.Background())
+				defer first()
+				second := make(chan struct{})
+				one.config.GiveUp, one.model.podHangs = second, true
+				var given time.Time
+				one.model.stalled = func(ctx context.Context, at string) error {
+					if at != verb {
+						return nil
+					}
+					first()
+					select {
+					case <-ctx.Done():
+						t.Errorf("the first signal cut off the %s", at)
+					case <-time.After(5 * time.Second):
+					}
+					given = time.Now()
+					close(second)
+					<-ctx.Done()
+					return ctx.Err()
+				}
+				_, err := Run(ctx, one.config)
+				if !errors.Is(err, ErrInterrupted) || given.IsZero() || time.Since(given) > time.Second {
+					t.Errorf("ended %s after the second signal with %v", time.Since(given), err)
+				}
+			})
+		})
 	}
 }
 

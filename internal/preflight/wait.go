@@ -94,9 +94,11 @@ func (a *attempt) overdue(ctx context.Context, jobs []*job) error {
 	if errors.Is(end, ErrInterrupted) {
 		return end
 	}
+	reading, done := a.untilGivenUp(ctx)
+	defer done()
 	for _, j := range jobs {
 		if !j.done {
-			if err := a.keepLog(context.WithoutCancel(ctx), j, true); err != nil {
+			if err := a.keepLog(reading, j, true); err != nil {
 				return err
 			}
 		}

@@ -36,3 +36,19 @@ func TestNothingIsNoSuccess(t *testing.T) {
 		t.Error("no target ran, and nothing was said")
 	}
 }
+
+// Only the end of the time is no crash.
+func TestTimeWasOver(t *testing.T) {
+	over := "fuzz: elapsed: 45s, execs: 1\n--- FAIL: FuzzX (45.05s)\n    context deadline exceeded\nFAIL\n"
+	for output, want := range map[string]bool{
+		over: true,
+		over + "    Failing input written to testdata/fuzz/FuzzX/0\n":                      false,
+		"--- FAIL: FuzzX (0.1s)\n    --- FAIL: FuzzX (0.0s)\n        x_test.go:1: got x\n": false,
+		"panic: deadlock\n" + over: false,
+		"build failed":             false,
+	} {
+		if timeWasOver(output) != want {
+			t.Errorf("%q: %v", output, !want)
+		}
+	}
+}

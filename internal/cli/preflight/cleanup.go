@@ -47,7 +47,7 @@ func (c *command) cleanup() error {
 // names and the running executable (A5.2 to A5.10). Nothing is sent.
 func (c *command) accept(dir *evidence.Dir) (protected, *evidence.Inventory, error) {
 	o := c.options
-	kubeconfig, err := readProtected(c.env.Files, flagKubeconfig, o.kubeconfig, maxKubeconfigBytes)
+	kubeconfig, err := readProtected(flagKubeconfig, o.kubeconfig, maxKubeconfigBytes)
 	if err != nil {
 		return protected{}, nil, err
 	}

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/holdfast-project/holdfast/internal/cleanup"
+	run "github.com/holdfast-project/holdfast/internal/preflight"
 	"github.com/holdfast-project/holdfast/internal/redact"
 	"github.com/holdfast-project/holdfast/internal/ui"
 )
@@ -33,6 +34,35 @@ func TestEndOfACleanupBesideASignal(t *testing.T) {
 			var shown bytes.Buffer
 			c := &command{printer: ui.New(ui.Options{Format: ui.Text, Out: &shown, Err: &shown})}
 			if err := c.endCleanup(signals, nil, cleanup.Outcome{}, row.err); err != nil {
+				t.Fatal(err)
+			}
+			if c.code != row.code || !strings.Contains(shown.String(), row.want) {
+				t.Errorf("exit %d, want %d\n%s", c.code, row.code, shown.String())
+			}
+		})
+	}
+}
+
+// A4.1, A6.10: a run whose evidence could not be written ends with 1, also when a
+// signal came: 128 plus its number would say that what happened is on the disk. An
+// uncertain create that a signal gave up is the signal's.
+func TestEndOfARunBesideASignal(t *testing.T) {
+	signals := &interrupts{first: t.Context(), second: t.Context(), signal: syscall.SIGINT}
+	full := errors.New("no space left on device")
+	for name, row := range map[string]struct {
+		err  error
+		code int
+		want string
+	}{
+		"the signal stopped it":        {run.ErrInterrupted, 130, "interrupted by a signal"},
+		"the signal gave up a create":  {&run.Uncertain{Slot: "secret", Reason: "given up"}, 130, "unknown outcome"},
+		"a receipt was not written":    {&run.NotDurable{Err: full}, 1, "no space left on device"},
+		"its cleanup was not recorded": {&run.Unfinished{Err: full}, 1, "no space left on device"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var shown bytes.Buffer
+			c := &command{printer: ui.New(ui.Options{Format: ui.Text, Out: &shown, Err: &shown})}
+			if err := c.endRun(signals, run.Outcome{}, row.err); err != nil {
 				t.Fatal(err)
 			}
 			if c.code != row.code || !strings.Contains(shown.String(), row.want) {

@@ -24,8 +24,8 @@ type protected struct {
 }
 
 // readProtected reads a private regular file that is not a link (A4.2), at most
-// max bytes of it.
-func readProtected(files durable.FS, flag, path string, max int64) (protected, error) {
+// max bytes of it. It may be a mount of its own, unlike a file of the evidence.
+func readProtected(flag, path string, max int64) (protected, error) {
 	absolute, err := filepath.Abs(path)
 	if err != nil {
 		return protected{}, badInput(flag, path, err)
@@ -34,7 +34,7 @@ func readProtected(files durable.FS, flag, path string, max int64) (protected, e
 	if err != nil {
 		return protected{}, badInput(flag, path, err)
 	}
-	dir, err := files.Open(parent)
+	dir, err := durable.Inputs().Open(parent)
 	if err != nil {
 		return protected{}, badInput(flag, path, err)
 	}

@@ -48,7 +48,7 @@ func (c *command) printAs(format string) {
 // runConfig reads the inputs, each of them once, and builds the client from the
 // kubeconfig's bytes. Nothing is sent.
 func (c *command) runConfig(signals *interrupts) (run.Config, error) {
-	kubeconfig, err := readProtected(c.env.Files, flagKubeconfig, c.options.kubeconfig, maxKubeconfigBytes)
+	kubeconfig, err := readProtected(flagKubeconfig, c.options.kubeconfig, maxKubeconfigBytes)
 	if err != nil {
 		return run.Config{}, err
 	}
@@ -68,7 +68,7 @@ func (c *command) runConfig(signals *interrupts) (run.Config, error) {
 func (c *command) attemptConfig(signals *interrupts, kubeconfig protected, self identity.Helper) (run.Config, error) {
 	o := c.options
 	var none run.Config
-	values, err := readProtected(c.env.Files, flagValues, o.values, maxValuesBytes)
+	values, err := readProtected(flagValues, o.values, maxValuesBytes)
 	if err != nil {
 		return none, err
 	}
@@ -168,7 +168,7 @@ func (c *command) endRun(signals *interrupts, outcome run.Outcome, err error) er
 		c.summarise(outcome)
 	case errors.As(err, &refused):
 		code, hint = exitRefused, refused.Hint
-	case interrupted && outcome.ResultPath == "":
+	case interrupted && outcome.ResultPath == "" && !recordFailed(err):
 		code = number
 	}
 	if errors.Is(err, run.ErrInterrupted) {
@@ -183,6 +183,15 @@ func (c *command) endRun(signals *interrupts, outcome run.Outcome, err error) er
 	c.printer.End(code, sentence, hint)
 	c.code = code
 	return nil
+}
+
+// recordFailed reports whether a run ended because its evidence could not be
+// written. That is exit 1 also when a signal came (A4.1, A6.10): 128 plus its number
+// would say that what happened is on the disk.
+func recordFailed(err error) bool {
+	var lost *run.NotDurable
+	var unfinished *run.Unfinished
+	return errors.As(err, &lost) || errors.As(err, &unfinished) && unfinished.Err != nil
 }
 
 // summarise lists the Jobs that passed.

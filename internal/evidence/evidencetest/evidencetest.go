@@ -188,12 +188,15 @@ func BuildWith(t testing.TB, disk durable.FS, path string, setup journal.Setup, 
 	if err != nil {
 		t.Fatal(err)
 	}
-	var statements []identity.SlotRef
 	for i, attempt := range attempts {
+		if i > 0 {
+			j = reopen(t, disk, path)
+		}
 		a := register(t, j, i, attempt)
 		if len(attempt.Steps) > len(a.Plan().Slots) {
 			t.Fatalf("attempt %d has more steps than slots", i)
 		}
+		var statements []identity.SlotRef
 		for k, step := range attempt.Steps {
 			slot := a.Plan().Slots[k]
 			Walk(t, a, i+attempt.Offset, slot, step)
@@ -201,15 +204,34 @@ func BuildWith(t testing.TB, disk durable.FS, path string, setup journal.Setup, 
 				statements = append(statements, identity.SlotRef{Attempt: a.Name(), Slot: slot.Slot})
 			}
 		}
+		if err := j.Close(); err != nil {
+			t.Fatal(err)
+		}
+		// A statement needs the lock, and comes before the next attempt.
+		for _, ref := range statements {
+			if err := journal.Reconcile(disk, path, ref, Statement, now()); err != nil {
+				t.Fatal(err)
+			}
+		}
 	}
-	if err := j.Close(); err != nil {
-		t.Fatal(err)
-	}
-	for _, ref := range statements {
-		if err := journal.Reconcile(disk, path, ref, Statement, now()); err != nil {
+	if len(attempts) == 0 {
+		if err := j.Close(); err != nil {
 			t.Fatal(err)
 		}
 	}
+}
+
+func reopen(t testing.TB, disk durable.FS, path string) *journal.Journal {
+	t.Helper()
+	dir, err := evidence.Open(disk, path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	accepted, err := dir.Load(Expectation(Parameters()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return journal.Reopen(dir, accepted)
 }
 
 func register(t testing.TB, j *journal.Journal, index int, attempt Attempt) *journal.Attempt {
