@@ -174,3 +174,28 @@ func TestTerminatingNeverBeginsARecovery(t *testing.T) {
 		t.Errorf("%d cases, the space has changed", cases)
 	}
 }
+
+// B5.9, B8.3: what is let go without a proof names the Secrets that remain and
+// the command that finishes by hand, and under hold how to let it go.
+func TestUnprovenSaysWhatRemains(t *testing.T) {
+	gaveWay := []edit{stored("2:failed", "1:superseded"), asked(3, now)}
+	for name, c := range map[string]struct {
+		in   decide.Input
+		says []string
+	}{
+		"release": {gone(gaveWay...), []string{"ns/sh.helm.release.v1.app.v2", "ns/sh.helm.release.v1.app.v1", "helm uninstall app --namespace ns"}},
+		"hold":    {gone(append(gaveWay, hold)...), []string{"ns/sh.helm.release.v1.app.v2", "helm uninstall app --namespace ns", "flux-plunger release-fence ns/app"}},
+		"marked":  {gone(stored(), released("UninstallSucceeded"), annotated(contract.Unproven, "2")), []string{"revision 2", "helm uninstall app --namespace ns"}},
+	} {
+		got := decide.Next(c.in)
+		if len(got.Events) != 1 || got.Events[0].Reason != decide.UninstallUnproven {
+			t.Errorf("%s: tells %v", name, got.Events)
+			continue
+		}
+		for _, say := range c.says {
+			if !strings.Contains(got.Events[0].Message, say) {
+				t.Errorf("%s: %q is not in %q", name, say, got.Events[0].Message)
+			}
+		}
+	}
+}

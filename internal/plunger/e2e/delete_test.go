@@ -92,6 +92,7 @@ func (b *bench) deleteEverywhere(t *testing.T, namespace string, strategy decide
 // uninstalled: every chart object gone, the storage empty, the object gone.
 // Before it, it is said that nothing could be done.
 func TestRepairSurvivesADeleteAnywhere(t *testing.T) {
+	t.Parallel()
 	b := shared
 	for name, damage := range map[string]lab.Damage{"single": {}, "several": {Below: "superseded"}} {
 		t.Run(name, func(t *testing.T) {
@@ -112,6 +113,7 @@ func TestRepairSurvivesADeleteAnywhere(t *testing.T) {
 // the Secret to the release that helm-controller stores after it, what only that
 // revision owned stays behind, and it is said.
 func TestReclaimSurvivesADeleteButForTheStatedException(t *testing.T) {
+	t.Parallel()
 	b := shared
 	// The re-check and the delete of the Secret are one round trip apart, so the
 	// exception begins before the delete is sent (B4.3). After the lift

@@ -62,6 +62,7 @@ func addFence(hr *helmv2.HelmRelease) { hr.Finalizers = append(hr.Finalizers, co
 
 // B6.2: what the drain does to each kind of release, and with which writes.
 func TestDrain(t *testing.T) {
+	t.Parallel()
 	b := shared
 	keys := b.namespace(t, "drain", 7)
 	quiet, fencedOnly, foreign, foreignDeleted, deleting, ours, oursDeleted := keys[0], keys[1], keys[2], keys[3], keys[4], keys[5], keys[6]
@@ -109,6 +110,9 @@ func TestDrain(t *testing.T) {
 	if hr := b.release(t, quiet); fenced(hr) || hr.Spec.Suspend {
 		t.Error("B6.2 a quiet release was touched")
 	}
+	if live, terminating := requests.first(ours.Name), requests.first(foreignDeleted.Name); live < 0 || terminating < live {
+		t.Errorf("B6.2 a terminating release was written to before a live one: %v", stepsOf(requests.all()))
+	}
 	for key, want := range map[types.NamespacedName][]step{
 		quiet: nil, fencedOnly: {drop}, foreign: {drop}, foreignDeleted: {drop}, deleting: {drop},
 		ours:        {drop},             // suspension and fence in one apply
@@ -134,8 +138,36 @@ func withoutPatches(steps []step) []step {
 	return slices.DeleteFunc(slices.Clone(steps), func(s step) bool { return s == removeByPatch })
 }
 
+// B6.1: a reconcile that overran its stop may fence a release after the drain has
+// listed what is held, so it asks once more.
+func TestDrainAsksOnceMore(t *testing.T) {
+	t.Parallel()
+	b := shared
+	keys := b.namespace(t, "drain-again", 2)
+	must(t, b.Edit(t.Context(), keys[0], addFence))
+	requests := &tap{}
+	requests.after = func(r request) {
+		if r.Step == drop && r.Release == keys[0].Name {
+			if err := b.Edit(t.Context(), keys[1], addFence); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), settle)
+	defer cancel()
+	if outcome := b.drainer(t, "drain-again", decide.Repair, requests.wrap).Run(ctx); outcome.Word() != "clean" {
+		t.Errorf("ended %s: %v", outcome.Word(), outcome.Err)
+	}
+	for _, key := range keys {
+		if fenced(b.release(t, key)) {
+			t.Errorf("%s is still fenced", key)
+		}
+	}
+}
+
 // B6.2: a listing that fails is tried again, until the deadline.
 func TestDrainRetriesItsListing(t *testing.T) {
+	t.Parallel()
 	b := shared
 	key := b.namespace(t, "drain-listing", 1)[0]
 	must(t, b.Edit(t.Context(), key, addFence))

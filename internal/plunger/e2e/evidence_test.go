@@ -254,6 +254,7 @@ func TestGivingWay(t *testing.T) {
 // B5.8: ordinary installs and upgrades cause no write; an adoption is fenced and
 // unfenced, no more.
 func TestOrdinaryWorkCausesNoWrite(t *testing.T) {
+	t.Parallel()
 	b := shared
 	must(t, b.Namespace(t.Context(), "ordinary"))
 	requests := &tap{}
@@ -276,6 +277,7 @@ func TestOrdinaryWorkCausesNoWrite(t *testing.T) {
 // B8.5: a dry run decides, and writes nothing but events. Nor does it take for
 // done what it did not do: asked again it decides the same, without a delay.
 func TestDryRunWritesNothing(t *testing.T) {
+	t.Parallel()
 	for name, row := range map[string]struct {
 		fenced bool
 		verb   decide.Verb
@@ -323,6 +325,7 @@ func TestDryRunWritesNothing(t *testing.T) {
 
 // B3.4: the seed's order, where the fence goes with the suspension, recovers too.
 func TestReclaimWithTheSeedsOrder(t *testing.T) {
+	t.Parallel()
 	b := shared
 	key := b.namespace(t, "seed-order", 1)[0]
 	requests := &tap{}

@@ -13,6 +13,7 @@ import (
 // B10.1, B3.4: a stuck release is repaired in place: nothing suspended, nothing
 // deleted, upgraded, unfenced.
 func TestRepairRecoversAStuckRelease(t *testing.T) {
+	t.Parallel()
 	b := shared
 	key := b.namespace(t, "repair-one", 1)[0]
 	before := b.release(t, key)
@@ -38,6 +39,7 @@ func TestRepairRecoversAStuckRelease(t *testing.T) {
 // B4.3: a stuck release is reclaimed: its only revision deleted, installed again,
 // unsuspended, unfenced, with the annotations in place.
 func TestReclaimRecoversAStuckRelease(t *testing.T) {
+	t.Parallel()
 	b := shared
 	key := b.namespace(t, "reclaim-one", 1)[0]
 	var requests tap
@@ -66,6 +68,7 @@ func cheapEnough(t *testing.T, requests *tap, release string, writes, reads int)
 // B1.2: no Secret is ever watched, and the storage is listed as metadata only:
 // asked of the API server's audit log, after a recovery by each strategy.
 func TestSecretsAreNeitherWatchedNorListedWhole(t *testing.T) {
+	t.Parallel()
 	b := shared
 	for _, strategy := range []decide.Strategy{decide.Repair, decide.Reclaim} {
 		key := b.namespace(t, "audit-"+string(strategy), 1)[0]

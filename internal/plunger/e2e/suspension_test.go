@@ -130,6 +130,7 @@ func (b *bench) follow(t *testing.T, key types.NamespacedName) *standing {
 // B9.2: the stated exception, so that it is known when it changes: inside the
 // hold the operator's true is our true, and goes with ours.
 func TestTheNoOpSuspensionInsideAHoldIsLost(t *testing.T) {
+	t.Parallel()
 	b := shared
 	key := b.at(t, "operator-no-op", decide.Reclaim, position{false, noteUID}, func(key types.NamespacedName) {
 		if err := b.Edit(t.Context(), key, func(hr *helmv2.HelmRelease) { hr.Spec.Suspend = true }); err != nil {
@@ -205,6 +206,7 @@ func TestADeleteUnderAnotherSuspensionIsNotHeld(t *testing.T) {
 // B2.2, B2.4: what an earlier flux-plunger left, its suspension by
 // flux-client-side-apply and its annotation, is left alone and said.
 func TestAnEarlierFluxPlungersLeftoverIsLeftAlone(t *testing.T) {
+	t.Parallel()
 	b := shared
 	key := b.namespace(t, "leftover", 1)[0]
 	must(t, b.Edit(t.Context(), key, func(hr *helmv2.HelmRelease) {

@@ -62,9 +62,19 @@ func (p *tap) of(release string) (written []request, lost int) {
 
 // written returns how many writes were answered, about any release.
 func (p *tap) written() int {
+	return len(p.all())
+}
+
+// all returns every answered write.
+func (p *tap) all() []request {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return len(p.writes)
+	return slices.Clone(p.writes)
+}
+
+// first returns the place of the first write about a release, -1 without one.
+func (p *tap) first(release string) int {
+	return slices.IndexFunc(p.all(), func(r request) bool { return r.Release == release })
 }
 
 // readsOf returns the reads about one release, lists of its storage included.

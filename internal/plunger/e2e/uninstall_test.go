@@ -27,6 +27,7 @@ func through(hr *helmv2.HelmRelease) bool {
 // reminding, orphans a truly stuck release; and so does a plain delete under a
 // suspension of a healthy one, without a fence.
 func TestWithoutReminderOrFenceADeleteOrphans(t *testing.T) {
+	t.Parallel()
 	b := shared
 	t.Run("fence without reminder, stuck", func(t *testing.T) {
 		key := b.namespace(t, "control-stuck", 1)[0]
@@ -146,6 +147,7 @@ func TestADeleteOfWhatCannotBeRecoveredIsUninstalled(t *testing.T) {
 // B5.5, B5.9: an uninstall that fails keeps the release and its fence, whatever
 // the policy, and is uninstalled once the reason is gone.
 func TestAFailingUninstallIsHeld(t *testing.T) {
+	t.Parallel()
 	b := shared
 	must(t, b.Namespace(t.Context(), "failing"))
 	must(t, b.Publish(t.Context(), "failing", lab.Source, lab.Chart{Hooks: map[string]lab.Hook{"pre-delete": lab.HookFails}}))
@@ -177,6 +179,7 @@ func TestAFailingUninstallIsHeld(t *testing.T) {
 
 // B5.6: with keepHistory the proof is a latest revision that is uninstalled.
 func TestKeepHistoryIsProvenByItsLatestRevision(t *testing.T) {
+	t.Parallel()
 	b := shared
 	key := b.namespace(t, "keep-history", 1, func(hr *helmv2.HelmRelease) { hr.Spec.Uninstall = &helmv2.Uninstall{KeepHistory: true} })[0]
 	requests := &tap{}
@@ -202,6 +205,7 @@ func TestKeepHistoryIsProvenByItsLatestRevision(t *testing.T) {
 // B5.8: helm-controller's patch of the whole list of finalizers can erase the
 // fence; it is put back.
 func TestAnErasedFenceIsPutBack(t *testing.T) {
+	t.Parallel()
 	b := shared
 	key := b.namespace(t, "erased", 1)[0]
 	stop := b.gate.Hold(helmcontroller.PointRead, key)

@@ -1,11 +1,13 @@
 package observe
 
 import (
+	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -55,6 +57,55 @@ func TestPageNamesEveryMetric(t *testing.T) {
 	}
 	if diff := cmp.Diff(sorted(registered.seen), sorted(written)); diff != "" {
 		t.Errorf("the page's metrics are not the registered ones (-code +page):\n%s", diff)
+	}
+}
+
+// B8.3: the list that the page is compared with is whole: every reason that is
+// declared is on it, and none is written down anywhere else.
+func TestTheListOfReasonsIsWhole(t *testing.T) {
+	declared := map[string]bool{}
+	source, err := os.ReadFile(filepath.Join("..", "decide", "reasons.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, constant := range regexp.MustCompile(`(?m)^\t\w+ +Reason = "(\w+)"$`).FindAllStringSubmatch(string(source), -1) {
+		declared[constant[1]] = true
+	}
+	listed := map[string]bool{}
+	for _, reason := range decide.Reasons() {
+		listed[string(reason)] = true
+	}
+	if diff := cmp.Diff(sorted(declared), sorted(listed)); diff != "" {
+		t.Errorf("declared and listed differ (-declared +listed):\n%s", diff)
+	}
+	spelled := regexp.MustCompile(`telling\("|Reason: +"[A-Z]|Reason\("|say\(ctx, c, "`)
+	err = filepath.WalkDir("..", func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		if found := spelled.Find(text); found != nil {
+			t.Errorf("%s spells a reason out: %s", path, found)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// B8.2: the values of the labels that a person selects by are explained too.
+func TestPageNamesEveryLabelValue(t *testing.T) {
+	for metric, values := range map[string][]string{
+		"flux_plunger_recoveries_total": {"begun", "recovered", "failed"},
+		"flux_plunger_drains_total":     {"clean", "kept", "incomplete", "skipped"},
+	} {
+		row := regexp.MustCompile("(?m)^\\| `" + metric + "` .+$").FindString(page(t))
+		for _, value := range values {
+			if !strings.Contains(row, "`"+value+"`") {
+				t.Errorf("%s: %q is not explained in %q", metric, value, row)
+			}
+		}
 	}
 }
 

@@ -1,0 +1,153 @@
+package e2e
+
+import (
+	"errors"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	helmv2 "github.com/fluxcd/helm-controller/api/v2"
+
+	"github.com/holdfast-project/holdfast/internal/plunger"
+	"github.com/holdfast-project/holdfast/internal/plunger/contract"
+	"github.com/holdfast-project/holdfast/internal/plunger/decide"
+	"github.com/holdfast-project/holdfast/test/helmcontroller/lab"
+)
+
+// B2.4: stuck, and suspended by somebody else: said, and nothing written.
+func TestSuspensionLeftAloneIsSaid(t *testing.T) {
+	t.Parallel()
+	b := shared
+	key := b.namespace(t, "left-alone", 1)[0]
+	must(t, b.Stick(t.Context(), key, lab.Damage{}))
+	must(t, b.Edit(t.Context(), key, suspend))
+	b.say(t, key, lab.Phrase, 1) // for the generation of the suspension
+	requests := &tap{}
+	b.start(t, key.Namespace, decide.Repair, requests.wrap)
+	b.told(t, key, decide.SuspensionLeftAlone)
+	if n := requests.written(); n > 0 {
+		t.Errorf("B10.6 wrote %d times", n)
+	}
+}
+
+// B3.3: a write that loses five times is deferred, which is said, and done later.
+func TestADeferredRecoveryIsSaidAndDone(t *testing.T) {
+	t.Parallel()
+	b := shared
+	key := b.namespace(t, "deferred", 1)[0]
+	requests := &tap{}
+	var tries atomic.Int32
+	hold := b.untilAsked(t, key, requestLook)
+	requests.before = func(r request) {
+		hold(r)
+		if n := tries.Load(); r.Step == requestLook && n < 6 {
+			tries.Add(1)
+			if err := b.Edit(t.Context(), key, func(hr *helmv2.HelmRelease) { hr.Labels = map[string]string{"try": string('a' + rune(n))} }); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	requests.after = func(r request) {
+		if r.Status < 300 {
+			hold(r)
+		}
+	}
+	b.start(t, key.Namespace, decide.Repair, requests.wrap)
+	must(t, b.Stick(t.Context(), key, lab.Damage{}))
+	b.told(t, key, decide.RecoveryDeferred)
+	b.until(t, key, recovered)
+	if _, lost := requests.of(key.Name); lost < 6 {
+		t.Errorf("deferred after %d conflicts", lost)
+	}
+}
+
+// B4.5: a suspension that cannot be lifted is said, and lifted when it can be.
+func TestAHeldSuspensionIsSaid(t *testing.T) {
+	t.Parallel()
+	b := shared
+	key := b.namespace(t, "held", 1)[0]
+	failing := &atomic.Bool{}
+	failing.Store(true)
+	b.start(t, key.Namespace, decide.Reclaim, func(c *plunger.Config) {
+		c.Rest.Wrap(func(next http.RoundTripper) http.RoundTripper { return noLifts{next, failing} })
+	})
+	must(t, b.Harm(t.Context(), key, lab.Damage{}))
+	must(t, b.Change(t.Context(), key, 2))
+	note := b.told(t, key, decide.SuspensionHeld)
+	if !strings.Contains(note, errNoLift.Error()) {
+		t.Errorf("the event does not say why: %q", note)
+	}
+	if hr := b.release(t, key); !hr.Spec.Suspend || !fenced(hr) {
+		t.Errorf("B3.1 said to be held: suspended %t, fenced %t", hr.Spec.Suspend, fenced(hr))
+	}
+	failing.Store(false)
+	b.until(t, key, recovered)
+}
+
+var errNoLift = errors.New("this lift was not sent")
+
+type noLifts struct {
+	next    http.RoundTripper
+	failing *atomic.Bool
+}
+
+func (n noLifts) RoundTrip(req *http.Request) (*http.Response, error) {
+	if n.failing.Load() && req.Method == http.MethodPatch && releaseOf(req) != "" && stepOf(req) == lift {
+		return nil, errNoLift
+	}
+	return n.next.RoundTrip(req)
+}
+
+// B4.2: a release that sticks again waits, which is said, and is recovered.
+func TestStuckAgainWaits(t *testing.T) {
+	t.Parallel()
+	b := shared
+	key := b.namespace(t, "again", 1)[0]
+	b.start(t, key.Namespace, decide.Repair)
+	must(t, b.Harm(t.Context(), key, lab.Damage{}))
+	must(t, b.Change(t.Context(), key, 2))
+	b.until(t, key, func(hr *helmv2.HelmRelease) bool { return recovered(hr) && hr.Status.History.Latest().Version == 2 })
+	must(t, b.Harm(t.Context(), key, lab.Damage{}))
+	must(t, b.Change(t.Context(), key, 3))
+	b.told(t, key, decide.RecoveryBackoff)
+	b.until(t, key, func(hr *helmv2.HelmRelease) bool { return recovered(hr) && hr.Status.History.Latest().Version == 3 })
+}
+
+// B10.1: where the next release fails it is said, with what would help, and not
+// asked for again; the fence goes, because helm-controller remembers.
+func TestAFailedRecoveryIsSaidAndNotAskedForAgain(t *testing.T) {
+	t.Parallel()
+	b := shared
+	key := b.namespace(t, "failed", 1)[0]
+	requests := &tap{}
+	requests.before = func(r request) {
+		if r.Step != rewrite {
+			return
+		}
+		if err := b.Publish(t.Context(), key.Namespace, lab.Source, lab.Chart{Version: "2.0.0", Hooks: map[string]lab.Hook{"pre-upgrade": lab.HookFails}}); err != nil {
+			t.Error(err)
+		}
+	}
+	b.start(t, key.Namespace, decide.Repair, requests.wrap)
+	must(t, b.Harm(t.Context(), key, lab.Damage{}))
+	must(t, b.Change(t.Context(), key, 2))
+	note := b.told(t, key, decide.RecoveryFailed)
+	if !strings.Contains(note, "--reset") || !strings.Contains(note, "new values") {
+		t.Errorf("the event does not say what would help: %q", note)
+	}
+	hr := b.until(t, key, func(hr *helmv2.HelmRelease) bool { return !fenced(hr) && len(hr.Status.History) > 0 })
+	if hr.Annotations[contract.RequestedUID] == "" {
+		t.Error("never asked")
+	}
+	written, _ := requests.of(key.Name)
+	asked := 0
+	for _, w := range written {
+		if w.Step == requestLook {
+			asked++
+		}
+	}
+	if asked != 1 {
+		t.Errorf("B10.1 asked %d times: %v", asked, stepsOf(written))
+	}
+}

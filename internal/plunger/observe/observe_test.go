@@ -1,0 +1,43 @@
+package observe
+
+import (
+	"testing"
+	"time"
+
+	"github.com/holdfast-project/holdfast/internal/plunger/decide"
+)
+
+// B2.4, B5.4, B8.3: a reason is told once for each generation of its object, or,
+// where somebody waits, again only after the time that the list allows.
+func TestWanted(t *testing.T) {
+	now := time.Date(2026, 11, 29, 12, 0, 0, 0, time.UTC)
+	told := decide.Release{UID: "one", Generation: 4}
+	for name, c := range map[string]struct {
+		reason decide.Reason
+		r      decide.Release
+		after  time.Duration
+		want   bool
+	}{
+		"at once again":                       {decide.SuspensionNotOwned, told, 0, false},
+		"a day later, the same generation":    {decide.SuspensionNotOwned, told, 24 * time.Hour, false},
+		"another generation":                  {decide.SuspensionNotOwned, decide.Release{UID: "one", Generation: 5}, 0, true},
+		"another object":                      {decide.SuspensionNotOwned, decide.Release{UID: "two", Generation: 4}, 0, true},
+		"repeated: too early":                 {decide.UninstallPending, told, decide.UninstallPending.Repeat() - time.Second, false},
+		"repeated: too early, and new values": {decide.UninstallPending, decide.Release{UID: "one", Generation: 5}, time.Second, false},
+		"repeated: in time":                   {decide.UninstallPending, told, decide.UninstallPending.Repeat(), true},
+	} {
+		teller := NewTeller(nil, "test", nil)
+		events := []decide.Event{{Reason: c.reason, Message: "m"}}
+		if len(teller.Wanted(told, events, now)) != 1 {
+			t.Errorf("%s: not told the first time", name)
+		}
+		teller.remember(told, c.reason, now)
+		if got := len(teller.Wanted(c.r, events, now.Add(c.after))) == 1; got != c.want {
+			t.Errorf("%s: told %t, want %t", name, got, c.want)
+		}
+		teller.Forget(told.UID)
+		if len(teller.Wanted(told, events, now)) != 1 {
+			t.Errorf("%s: an object that is gone is remembered", name)
+		}
+	}
+}
