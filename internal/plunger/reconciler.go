@@ -64,7 +64,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 // release in the same storage (B4.1b). It is asked only where something could be
 // done about the release.
 func (r *Reconciler) claimants(ctx context.Context, view decide.Release) ([]decide.Release, error) {
-	if !view.Fenced() && !view.Triggered() && !view.Forgotten() {
+	if !view.Concerns() {
 		return nil, nil
 	}
 	var claiming helmv2.HelmReleaseList

@@ -173,6 +173,9 @@ func check(t *testing.T, rows []row) {
 			if got.Why == "" {
 				t.Error("a decision without a reason")
 			}
+			if got.Verb == decide.Wait && r.want.reason != decide.RecoveryBackoff && got.After != bound(r.in) {
+				t.Errorf("waits for %s, want %s", got.After, bound(r.in))
+			}
 			var reason decide.Reason
 			if len(got.Events) > 0 {
 				reason = got.Events[0].Reason
@@ -185,6 +188,15 @@ func check(t *testing.T, rows []row) {
 			}
 		})
 	}
+}
+
+// bound is how long a wait may last: helm-controller's uninstall is looked at more
+// often than its upgrade (B5.3).
+func bound(in decide.Input) time.Duration {
+	if in.Release.Terminating() {
+		return 15 * time.Second
+	}
+	return time.Minute
 }
 
 func sha256Prefix(s string) string { return fmt.Sprintf("%x", sha256.Sum256([]byte(s)))[:12] }

@@ -160,9 +160,7 @@ func fillHistory(in Input) (Action, bool) {
 
 func remind(in Input) (Action, bool) {
 	action := do(Remind, "helm-controller is through and revisions remain (B5.7)")
-	if version, missing := reclaimedHere(in); missing {
-		action.Unproven = version
-	}
+	action.Unproven, _ = reclaimedHere(in)
 	return action, true
 }
 

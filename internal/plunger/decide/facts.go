@@ -83,6 +83,11 @@ func (r Release) Forgotten() bool {
 		!r.Terminating() && (r.Triggered() || r.upgrading() || r.refusedBefore())
 }
 
+// Concerns reports whether there is anything to decide about the live release:
+// it is fenced, stuck, or forgotten. Who else claims its storage must be known
+// for each of them, or a refusal would come after the fence (B4.1b).
+func (r Release) Concerns() bool { return r.Fenced() || r.stuckByMessage() || r.Forgotten() }
+
 // through reports whether helm-controller has come to the end of what it was
 // asked for a terminating release (B5.3). It is necessary for dropping the
 // fence and never sufficient. A request that nobody made, or that somebody
@@ -116,12 +121,9 @@ func (r Release) uninstalled() bool {
 	if r.ReminderCount() == 0 {
 		return true
 	}
-	asked, err := time.Parse(time.RFC3339Nano, r.Annotations[contract.RequestedAt])
-	if err != nil {
-		// Somebody else's request, in another form, came after ours; that it
-		// was handled is known, and the generation is the present one.
-		return true
-	}
+	// A request in another form is somebody else's, and read as the zero time:
+	// that it was handled is known, and the generation is the present one.
+	asked, _ := time.Parse(time.RFC3339Nano, r.Annotations[contract.RequestedAt])
 	return !released.LastTransition.Before(asked.Truncate(time.Second).Add(-clockTolerance))
 }
 
@@ -149,10 +151,10 @@ func reclaimedHere(in Input) (int, bool) {
 	version := in.Release.processedVersion()
 	latest, any := in.Storage.Latest()
 	switch {
-	case any && latest.Version < version:
+	case latest.Version < version:
 		return version, true
 	case !any, in.Release.Generation-hold <= episode:
-		return max(version, latest.Version+1), true
+		return latest.Version + 1, true
 	default:
 		return 0, false
 	}

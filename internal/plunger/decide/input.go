@@ -202,12 +202,15 @@ func (r Release) Remembered() (Snapshot, bool) {
 
 // processedVersion returns the number in the annotation, zero where there is
 // none or it is no number.
-func (r Release) processedVersion() int {
-	n, err := strconv.Atoi(r.Annotations[contract.ProcessedVersion])
-	if err != nil || n < 0 {
+func (r Release) processedVersion() int { return count(r.Annotations[contract.ProcessedVersion]) }
+
+// count reads what anybody may have written.
+func count(annotation string) int {
+	n, err := strconv.Atoi(annotation)
+	if err != nil {
 		return 0
 	}
-	return n
+	return max(n, 0)
 }
 
 // Processed reports whether an earlier or the present flux-plunger has deleted
@@ -220,26 +223,14 @@ func (r Release) Processed() bool {
 // note returns the UID and the hold's generation of the note; ok is false where
 // it is absent or damaged.
 func (r Release) note() (uid string, generation int64, ok bool) {
-	uid, rest, found := strings.Cut(r.Annotations[contract.ProcessedUID], "@")
-	if !found || uid == "" {
-		return "", 0, false
-	}
+	uid, rest, _ := strings.Cut(r.Annotations[contract.ProcessedUID], "@")
 	generation, err := strconv.ParseInt(rest, 10, 64)
-	if err != nil {
-		return "", 0, false
-	}
-	return uid, generation, true
+	return uid, generation, uid != "" && err == nil
 }
 
 // ReminderCount returns how many requests were made for a terminating release
 // (B5.7), zero where the annotation is absent or no number.
-func (r Release) ReminderCount() int {
-	n, err := strconv.Atoi(r.Annotations[contract.Reminders])
-	if err != nil || n < 0 {
-		return 0
-	}
-	return n
-}
+func (r Release) ReminderCount() int { return count(r.Annotations[contract.Reminders]) }
 
 // Latest returns the latest stored revision.
 func (s Storage) Latest() (Revision, bool) {
@@ -259,9 +250,9 @@ func (s Storage) hasStatus(status string) bool {
 
 // Names returns the Secrets' names as "namespace/name", the latest first.
 func (s Storage) Names() []string {
-	names := make([]string, 0, len(s.Revisions))
-	for _, r := range s.Revisions {
-		names = append(names, r.Namespace+"/"+r.Name)
+	names := make([]string, len(s.Revisions))
+	for i, r := range s.Revisions {
+		names[i] = r.Namespace + "/" + r.Name
 	}
 	return names
 }

@@ -108,7 +108,7 @@ func hold(in Input) (Action, bool) {
 // deleted goes on after the Secret is gone: the number, then the lift.
 func deleted(in Input, uid string) Action {
 	mem := in.Memory
-	if mem.HoldUID == uid && mem.HoldVersion > 0 && in.Release.processedVersion() != mem.HoldVersion {
+	if mem.HoldUID == uid && in.Release.processedVersion() != mem.HoldVersion {
 		return do(NoteVersion, "the delete is done; its number is for people (B4.2)").
 			about(Revision{UID: uid, Version: mem.HoldVersion})
 	}
@@ -131,13 +131,10 @@ func remoteSkipped(in Input) (Action, bool) {
 	}
 }
 
-// refused: the storage is not ours to touch. Only said where something would
+// refused: the storage is not ours to touch. Only told where something would
 // have been done.
 func refused(in Input) (Action, bool) {
 	r := in.Release
-	if !r.Fenced() && !r.Triggered() && !r.Forgotten() {
-		return Action{}, false
-	}
 	why, keep := refusal(in)
 	if why == "" {
 		return Action{}, false
@@ -149,7 +146,7 @@ func refused(in Input) (Action, bool) {
 	case r.Fenced():
 		action = wait(fencedLook, "refused: "+why)
 	}
-	if r.Triggered() {
+	if r.stuckByMessage() {
 		action = action.telling(StorageRefused, "stuck, but not acted on: "+why)
 		action.Claimed = len(in.Claimants) > 0
 	}
@@ -170,7 +167,7 @@ func refusal(in Input) (why string, keep bool) {
 		return fmt.Sprintf("release %s in %s is claimed by %v too; give each its own release name",
 			r.ReleaseName(), r.StorageNamespace(), in.Claimants), false
 	default:
-		return "", false
+		return why, keep
 	}
 }
 
@@ -204,7 +201,7 @@ func recoveryUnderWay(in Input) (Action, bool) {
 	}
 	requested := r.Annotations[contract.RequestedAt]
 	asked := r.Annotations[contract.RequestedUID] != "" && requested != r.Status.LastHandledReconcileAt
-	if (r.Triggered() || r.nameInUse()) && !asked {
+	if r.stuckByMessage() && !asked {
 		return Action{}, false
 	}
 	return wait(fencedLook, "helm-controller has not stored a release yet (B3.4)"), true
@@ -213,7 +210,7 @@ func recoveryUnderWay(in Input) (Action, bool) {
 // quiet is where almost every look ends.
 func quiet(in Input) (Action, bool) {
 	r := in.Release
-	if r.Fenced() || r.Triggered() || r.nameInUse() {
+	if r.Fenced() || r.stuckByMessage() {
 		return Action{}, false
 	}
 	return none("neither stuck nor fenced"), true
@@ -271,16 +268,20 @@ func owed(in Input) bool {
 	if any && latest.RepairedByUs || in.Memory.Recovering {
 		return true
 	}
-	if asked := in.Release.Annotations[contract.RequestedUID]; asked != "" && in.Storage.holds(asked) {
+	// No Secret has an empty UID.
+	if in.Storage.holds(in.Release.Annotations[contract.RequestedUID]) {
 		return true
 	}
 	_, gone := reclaimedHere(in)
 	return gone
 }
 
-func keepFence(in Input) (Action, bool) {
+func keepFence(in Input) (Action, bool) { return keeping(in), true }
+
+// keeping leaves everything as it is.
+func keeping(in Input) Action {
 	if !in.Release.Fenced() {
-		return none("the storage asks for nothing (B4.1)"), true
+		return none("the storage asks for nothing (B4.1)")
 	}
-	return wait(fencedLook, "fenced until helm-controller remembers the release (B3.4)"), true
+	return wait(fencedLook, "fenced until helm-controller remembers the release (B3.4)")
 }

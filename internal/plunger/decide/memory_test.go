@@ -200,7 +200,9 @@ func TestFencedSince(t *testing.T) {
 	mine.Time = at
 	status := entry(contract.FieldManager, "Apply", "status")
 	status.Time = now
-	in := base(fenced, func(in *decide.Input) { in.Release.Managers = []decide.ManagedField{status, foreign(), mine} })
+	in := base(fenced, func(in *decide.Input) {
+		in.Release.Managers = []decide.ManagedField{status, foreign(), entry("helm", "Apply", ""), entry(contract.FieldManager, "Update", ""), mine}
+	})
 	if got := in.Release.FencedSince(); !got.Equal(at) {
 		t.Errorf("since %s, want %s", got, at)
 	}

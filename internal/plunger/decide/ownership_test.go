@@ -41,6 +41,7 @@ func TestSuspensionByItsEntries(t *testing.T) {
 			Fields: []byte(`{"f:spec":{"f:interval":{},"f:values":{}}}`)}}, decide.Ours},
 		"a name like ours":                      {[]decide.ManagedField{{Manager: "flux-plunger2", Operation: "Apply", Fields: []byte(fields)}}, decide.Foreign},
 		"ours, in fields that cannot be parsed": {[]decide.ManagedField{{Manager: contract.FieldManager, Operation: "Apply", Fields: []byte(`{"f:spec":`)}}, decide.Foreign},
+		"ours, in fields that end too early":    {[]decide.ManagedField{{Manager: contract.FieldManager, Operation: "Apply", Fields: []byte(`{"f:spec":{"f:suspend":{}},"f:status":`)}}, decide.Foreign},
 		"ours, of a deeper field of the name":   {[]decide.ManagedField{{Manager: contract.FieldManager, Operation: "Apply", Fields: []byte(`{"f:spec":{"f:values":{"f:suspend":{}}}}`)}}, decide.Foreign},
 	} {
 		for value, owner := range map[*bool]decide.Suspension{nil: decide.Running, &no: decide.Running, &yes: c.owner} {
@@ -95,6 +96,7 @@ func TestRepairedByUs(t *testing.T) {
 		"none":                {nil, false},
 		"Helm's":              {[]decide.ManagedField{{Manager: "Helm", Operation: "Update", Fields: label}}, false},
 		"ours":                {[]decide.ManagedField{{Manager: "Helm", Operation: "Update", Fields: []byte(`{"f:type":{}}`)}, {Manager: contract.FieldManager, Operation: "Update", Fields: label}}, true},
+		"ours, by Apply":      {[]decide.ManagedField{{Manager: contract.FieldManager, Operation: "Apply", Fields: label}}, false},
 		"ours, another label": {[]decide.ManagedField{{Manager: contract.FieldManager, Operation: "Update", Fields: []byte(`{"f:metadata":{"f:labels":{"f:other":{}}}}`)}}, false},
 	} {
 		if got := decide.RepairedByUs(c.entries); got != c.want {

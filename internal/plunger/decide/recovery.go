@@ -45,7 +45,7 @@ func blocksByEvidence(in Input, latest Revision) bool {
 // be rewritten (B10.7).
 func (in Input) wantsUninstalled(latest Revision) bool {
 	return in.Options.Strategy == Repair && in.Options.RecoverUninstalled &&
-		latest.Status == statusUninstalled && (in.Release.nameInUse() || in.Release.Triggered())
+		latest.Status == statusUninstalled && in.Release.stuckByMessage()
 }
 
 // BackoffDelay returns how long after its last recovery a release that sticks
@@ -65,7 +65,7 @@ func (m Memory) BackoffDelay() time.Duration {
 func backoff(in Input) (Action, bool) {
 	since := in.Now.Sub(in.Memory.LastRecovery)
 	delay := in.Memory.BackoffDelay()
-	if !stuck(in) || delay == 0 || since >= delay || since >= backoffForgets {
+	if !stuck(in) || since >= delay {
 		return Action{}, false
 	}
 	return wait(delay-since, "stuck again (B4.2)").telling(RecoveryBackoff,
@@ -126,7 +126,7 @@ func beginReclaim(in Input, latest Revision) Action {
 // message stays would be a hot loop (B10.1).
 func requestAfterRepair(in Input) (Action, bool) {
 	latest, any := in.Storage.Latest()
-	if !any || !latest.RepairedByUs || !in.Release.Triggered() && !in.Release.nameInUse() {
+	if !any || !latest.RepairedByUs || !in.Release.stuckByMessage() {
 		return Action{}, false
 	}
 	if in.Release.Annotations[contract.RequestedUID] == latest.UID {
@@ -137,11 +137,10 @@ func requestAfterRepair(in Input) (Action, bool) {
 
 func uninstalledLatest(in Input) (Action, bool) {
 	latest, any := in.Storage.Latest()
-	if !any || latest.Status != statusUninstalled || !in.Release.Triggered() && !in.Release.nameInUse() {
+	if !any || latest.Status != statusUninstalled || !in.Release.stuckByMessage() {
 		return Action{}, false
 	}
-	action, _ := keepFence(in)
-	return action.telling(StorageRefused, "the last revision is uninstalled and blocks a new one; "+
+	return keeping(in).telling(StorageRefused, "the last revision is uninstalled and blocks a new one; "+
 		"--recover-uninstalled lets repair rewrite it, or remove it with: "+uninstallCommand(*in.Release)), true
 }
 
@@ -156,8 +155,7 @@ func contradictingStorage(in Input) (Action, bool) {
 	label := "nothing"
 	switch {
 	case r.Status.Failures < contradictionAfter:
-		action, _ := keepFence(in)
-		return action, true
+		return keeping(in), true
 	case any:
 		label = latest.Status
 	}

@@ -10,6 +10,10 @@ func (r Release) nameInUse() bool {
 	return ready.Status == "False" && strings.Contains(ready.Message, nameInUsePhrase) && r.current(ready)
 }
 
+// stuckByMessage reports whether helm-controller's message is one of the two
+// that something can be done about (B4.1, B10.7).
+func (r Release) stuckByMessage() bool { return r.Triggered() || r.nameInUse() }
+
 // report adds how a recovery of this process ended (B8.3, B10.1). It never
 // changes what is done.
 func report(in Input, action Action) Action {
