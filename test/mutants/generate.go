@@ -56,7 +56,7 @@ func generateFile(set *token.FileSet, file *ast.File, source []byte, siblings ma
 		where, m := "", mutator{set: set, source: source, siblings: siblings}
 		switch d := decl.(type) {
 		case *ast.FuncDecl:
-			if where = d.Name.Name; d.Body != nil {
+			if where = d.Name.Name + ": "; d.Body != nil {
 				m.visit(d.Body)
 			}
 		case *ast.GenDecl:
@@ -67,7 +67,7 @@ func generateFile(set *token.FileSet, file *ast.File, source []byte, siblings ma
 			}
 		}
 		for _, e := range m.list {
-			key := strings.TrimSpace(where + ": " + e.what)
+			key := where + e.what
 			seen[key]++
 			e.name = fmt.Sprintf("%s #%d", key, seen[key])
 			line := set.Position(set.File(file.Pos()).Pos(e.start)).Line

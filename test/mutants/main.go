@@ -26,6 +26,7 @@ import (
 	"maps"
 	"os"
 	"os/signal"
+	"regexp"
 	"slices"
 	"strings"
 	"syscall"
@@ -47,7 +48,7 @@ func run(ctx context.Context, args []string, stdout io.Writer) error {
 	planted := flags.String("planted", "test/mutants/planted", "directory of the lists of planted faults; empty for none")
 	packages := flags.String("generate", "", "comma-separated package directories whose every small change is tried")
 	survivors := flags.String("survivors", "test/mutants/survivors.yaml", "generated faults that may live, each with its reason")
-	only := flags.String("only", "", "try only the faults whose name contains this")
+	only := flags.String("only", "", "regular expression: try only the faults whose name matches")
 	jobs := flags.Int("jobs", 2, "faults tried side by side")
 	share := flags.Int("percent", 95, "share of generated faults that must be noticed")
 	verbose := flags.Bool("v", false, "say of each fault which test noticed it")
@@ -105,9 +106,13 @@ func gather(planted, packages, only string) ([]fault, error) {
 		}
 		faults = append(faults, list...)
 	}
+	wanted, err := regexp.Compile(only)
+	if err != nil {
+		return nil, fmt.Errorf("reading -only: %w", err)
+	}
 	kept := faults[:0]
 	for _, f := range faults {
-		if strings.Contains(f.name, only) {
+		if wanted.MatchString(f.name) {
 			kept = append(kept, f)
 		}
 	}

@@ -25,6 +25,13 @@ const (
 	notViable
 )
 
+// patience bounds a run of tests. The time on the clock is generous, since the
+// machine may be busy with something else; the time on the processor is not.
+type patience struct{ clock, processor time.Duration }
+
+// baselinePatience is for a run that nothing is known of yet.
+func baselinePatience() patience { return patience{clock: 20 * time.Minute, processor: time.Hour} }
+
 // trial runs tests with faults compiled in.
 type trial struct {
 	workshop
@@ -32,8 +39,10 @@ type trial struct {
 	// report is told each verdict, by which tests a fault was killed, and how
 	// long that took. Calls do not overlap.
 	report func(f fault, v verdict, by string, took time.Duration)
-	// programs holds the test program of each package with all woven faults.
+	// programs holds the test program of each package with all woven faults, and
+	// patience what a run of it may last: a fault may make a loop endless.
 	programs map[string]string
+	patience map[string]patience
 }
 
 // run tries the faults side by side and returns their verdicts in order.
@@ -78,7 +87,7 @@ func (t *trial) run(ctx context.Context, faults []fault) ([]verdict, error) {
 // tests that a fault relies on. A test that is red by itself would catch
 // everything.
 func (t *trial) baseline(ctx context.Context, faults []fault, overlay string) error {
-	t.programs = map[string]string{}
+	t.programs, t.patience = map[string]string{}, map[string]patience{}
 	patterns := map[string][]string{}
 	for _, f := range faults {
 		for _, pkg := range f.tests {
@@ -97,8 +106,14 @@ func (t *trial) baseline(ctx context.Context, faults []fault, overlay string) er
 		if slices.Contains(runs, "") {
 			run = ""
 		}
-		if out, err := command(ctx, program, pkg, run, 0, patience(pkg)).CombinedOutput(); err != nil {
+		began := time.Now()
+		cmd := command(ctx, program, pkg, run, 0, baselinePatience())
+		if out, err := cmd.CombinedOutput(); err != nil {
 			return fmt.Errorf("the tests of %s fail without any fault: %w\n%s", pkg, err, out)
+		}
+		t.patience[pkg] = patience{
+			clock:     time.Minute + 5*time.Since(began),
+			processor: 5*time.Second + 3*(cmd.ProcessState.UserTime()+cmd.ProcessState.SystemTime()),
 		}
 	}
 	return nil
@@ -117,7 +132,7 @@ func (t *trial) try(ctx context.Context, f fault, i int, wovenIn bool) (verdict,
 			}
 			number = 0
 		}
-		out, err := command(ctx, program, pkg, f.run, number, patience(pkg)).CombinedOutput()
+		out, err := command(ctx, program, pkg, f.run, number, t.patience[pkg]).CombinedOutput()
 		switch {
 		case ctx.Err() != nil:
 			return lived, "", ctx.Err()
@@ -147,23 +162,14 @@ func (t *trial) buildAlone(ctx context.Context, f fault, i int, pkg string) (str
 	return bench.tests(ctx, overlay, pkg)
 }
 
-// patience bounds a run of a package's tests. A fault may make a loop endless.
-// The decisions are pure and take a second; tests that start a control plane
-// take minutes.
-func patience(pkg string) time.Duration {
-	if strings.HasSuffix(pkg, "/decide") {
-		return time.Minute
-	}
-	return 10 * time.Minute
-}
-
 // command runs a package's tests where "go test" would: in its directory.
-func command(ctx context.Context, program, pkg, run string, number int, timeout time.Duration) *exec.Cmd {
-	args := []string{"-test.failfast", "-test.timeout", timeout.String()}
+func command(ctx context.Context, program, pkg, run string, number int, bound patience) *exec.Cmd {
+	args := []string{"-c", `ulimit -t "$0" && exec "$@"`, strconv.Itoa(int(bound.processor.Seconds())),
+		program, "-test.failfast", "-test.timeout", bound.clock.String()}
 	if run != "" {
 		args = append(args, "-test.run", run)
 	}
-	cmd := exec.CommandContext(ctx, program, args...)
+	cmd := exec.CommandContext(ctx, "sh", args...)
 	cmd.Dir = filepath.FromSlash(pkg)
 	cmd.Env = append(os.Environ(), selector+"="+strconv.Itoa(number))
 	return cmd
@@ -175,8 +181,9 @@ func redTests(out []byte) string {
 	for _, found := range regexp.MustCompile(`(?m)^--- FAIL: (\S+)`).FindAllSubmatch(out, -1) {
 		names = append(names, string(found[1]))
 	}
-	if len(names) == 0 && bytes.Contains(out, []byte("test timed out")) {
-		return "its timeout"
+	if len(names) > 0 {
+		return strings.Join(names, ", ")
 	}
-	return strings.Join(names, ", ")
+	line, _, _ := bytes.Cut(out, []byte("\n"))
+	return string(line)
 }
