@@ -27,6 +27,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	plungercli "github.com/holdfast-project/holdfast/internal/cli/plunger"
+	"github.com/holdfast-project/holdfast/internal/plunger"
 	"github.com/holdfast-project/holdfast/internal/plunger/contract"
 	"github.com/holdfast-project/holdfast/test/chart/rendered"
 	"github.com/holdfast-project/holdfast/test/controlplane"
@@ -40,6 +41,8 @@ const (
 	image        = "flux-plunger.test/flux-plunger"
 	roleVariable = "HOLDFAST_CHART_TEST_FLUX_PLUNGER"
 	settle       = 90 * time.Second
+	// testGrace is the shortest that the chart takes.
+	testGrace = plunger.MinGrace
 )
 
 type values = map[string]any
@@ -115,7 +118,7 @@ func (s *site) fullname() string { return s.name + "-flux-plunger" }
 func (s *site) values(more values) values {
 	v := values{
 		"image": values{"repository": image}, "extraArgs": []any{"--metrics-addr=0", "--health-addr=0"},
-		"shutdownGracePeriodSeconds": 40, "watchLabelSelector": "site=" + s.name,
+		"shutdownGracePeriodSeconds": int(testGrace / time.Second), "watchLabelSelector": "site=" + s.name,
 		"preDeleteHook": values{"ttlSecondsAfterFinished": 3600},
 	}
 	for key, value := range more {
@@ -202,15 +205,21 @@ func (s *site) job() *batchv1.Job {
 	return &job
 }
 
-// report is the log of the hook's Pod.
-func (s *site) report() string {
+// hookPod is the one Pod of the hook's Job.
+func (s *site) hookPod() *corev1.Pod {
 	s.Helper()
 	var pods corev1.PodList
 	s.must(shared.Client.List(s.Context(), &pods, client.InNamespace(s.ns), client.MatchingLabels{"app.kubernetes.io/component": "hook"}))
 	if len(pods.Items) != 1 {
 		s.Fatalf("the hook has %d Pods", len(pods.Items))
 	}
-	log, err := shared.ControlPlane.Client().CoreV1().Pods(s.ns).GetLogs(pods.Items[0].Name, &corev1.PodLogOptions{}).Stream(s.Context())
+	return &pods.Items[0]
+}
+
+// report is the log of the hook's Pod.
+func (s *site) report() string {
+	s.Helper()
+	log, err := shared.ControlPlane.Client().CoreV1().Pods(s.ns).GetLogs(s.hookPod().Name, &corev1.PodLogOptions{}).Stream(s.Context())
 	s.must(err)
 	defer log.Close() // only read
 	text, err := io.ReadAll(log)
@@ -266,17 +275,25 @@ func (s *site) live(name string) *helmv2.HelmRelease {
 	return hr
 }
 
+func uninstallFailed(hr *helmv2.HelmRelease) bool {
+	return lab.Released(hr) == helmv2.UninstallFailedReason
+}
+
 func fenced(hr *helmv2.HelmRelease) bool { return slices.Contains(hr.Finalizers, contract.Fence) }
 
 func (s *site) patch(name string, kind types.PatchType, manager, body string) {
 	s.Helper()
+	s.must(s.patched(name, kind, manager, body))
+}
+
+func (s *site) patched(name string, kind types.PatchType, manager, body string) error {
 	hr := &helmv2.HelmRelease{ObjectMeta: metav1.ObjectMeta{Namespace: s.tenant, Name: name}}
 	options := []client.PatchOption{client.FieldOwner(manager)}
 	if kind == types.ApplyPatchType {
 		options = append(options, client.ForceOwnership)
 		body = `{"apiVersion":"helm.toolkit.fluxcd.io/v2","kind":"HelmRelease",` + strings.TrimPrefix(body, "{")
 	}
-	s.must(shared.Client.Patch(s.Context(), hr, client.RawPatch(kind, []byte(body)), options...))
+	return shared.Client.Patch(s.Context(), hr, client.RawPatch(kind, []byte(body)), options...)
 }
 
 // account is a client with a fresh token of one of the chart's ServiceAccounts.

@@ -83,8 +83,8 @@ func (s *site) remindsAfterAStart(name string) {
 // zero, and uninstalls.
 func (s *site) uninstallWithFences() {
 	s.Helper()
-	names := []string{"live", "held", "shared", "foreign", "clientside", "deleted"}
-	s.releases(names...)
+	names := []string{"live", "held", "shared", "foreign", "clientside", "changing", "deleted"}
+	s.releases(append(names, "ending")...)
 	s.scale(0)
 	s.patch("live", types.ApplyPatchType, "flux-plunger", fenceOnly)
 	s.patch("held", types.ApplyPatchType, "flux-plunger", fenceHold)
@@ -100,6 +100,18 @@ func (s *site) uninstallWithFences() {
 	s.patch("deleted", types.ApplyPatchType, "flux-plunger", fenceHold)
 	s.patch("deleted", types.MergePatchType, "kubectl", `{"metadata":{"finalizers":["`+contract.Fence+`","`+other+`"]}}`)
 	s.must(shared.Delete(s.Context(), s.key("deleted")))
+	// Deleted, and held by nothing but the fence: it goes with it.
+	s.patch("ending", types.ApplyPatchType, "flux-plunger", fenceHold)
+	s.must(shared.Delete(s.Context(), s.key("ending")))
+	_, err := shared.Until(s.Context(), s.key("ending"), settle, func(hr *helmv2.HelmRelease) bool {
+		return slices.Equal(hr.Finalizers, []string{contract.Fence})
+	})
+	s.must(err)
+	// Whoever changes the list of finalizers between the hook's read and its patch.
+	s.patch("changing", types.ApplyPatchType, "flux-plunger", fenceOnly)
+	changed := s.underThePatch("changing", func() error {
+		return s.patched("changing", types.MergePatchType, "kubectl", `{"metadata":{"finalizers":["`+other+`","`+contract.HelmFinalizer+`","`+contract.Fence+`"]}}`)
+	})
 	before := map[string]*helmv2.HelmRelease{}
 	for _, release := range names {
 		before[release] = s.live(release)
@@ -122,8 +134,15 @@ func (s *site) uninstallWithFences() {
 		}
 		s.says(report, "HelmRelease "+s.tenant+"/"+release)
 	}
-	s.says(report, "deleted before helm-controller uninstalled it", "deleted Lease "+s.ns+"/"+contract.LeaderElectionID)
-	s.patch("deleted", types.MergePatchType, "kubectl", `{"metadata":{"finalizers":null}}`)
+	if finalizers := s.live("changing").Finalizers; !changed() || !slices.Equal(finalizers, []string{other, contract.HelmFinalizer}) {
+		s.Errorf("B7.3: changed under the patch %t, then %v", changed(), finalizers)
+	}
+	s.must(shared.Gone(s.Context(), s.key("ending"), settle))
+	s.says(report, "let go of HelmRelease "+s.tenant+"/ending before helm-controller uninstalled it", "deleted Lease "+s.ns+"/"+contract.LeaderElectionID)
+	s.says(report, "let go of HelmRelease "+s.tenant+"/deleted before helm-controller uninstalled it")
+	for _, release := range []string{"changing", "deleted"} {
+		s.patch(release, types.MergePatchType, "kubectl", `{"metadata":{"finalizers":null}}`)
+	}
 	s.nothingLeft(nil)
 }
 
@@ -182,64 +201,6 @@ func TestJobGoesAfterItsTTL(t *testing.T) {
 		key := types.NamespacedName{Namespace: s.ns, Name: s.fullname() + "-release-fences"}
 		return apierrors.IsNotFound(shared.Client.Get(t.Context(), key, &batchv1.Job{}))
 	})
-}
-
-// B7.2, B7.4: flux-plunger runs and holds a delete whose uninstall fails. First the
-// hook may not patch: it ends non-zero, names the release, and leaves the release
-// of the chart for another try; then it may, and the uninstall goes through.
-func TestFailedHookKeepsTheChart(t *testing.T) {
-	t.Parallel()
-	s := newSite(t, "failed")
-	s.must(shared.Publish(t.Context(), s.tenant, lab.Source, lab.Chart{Hooks: map[string]lab.Hook{"pre-delete": lab.HookFails}}))
-	s.install(s.chart(), nil)
-	s.releases("one")
-	// A fence that flux-plunger itself set, on a release that it recovers, whose
-	// delete then cannot be uninstalled.
-	s.must(shared.Stick(t.Context(), s.key("one"), lab.Damage{}))
-	_, err := shared.Until(t.Context(), s.key("one"), settle, fenced)
-	s.must(err)
-	s.must(shared.Delete(t.Context(), s.key("one")))
-	_, err = shared.Until(t.Context(), s.key("one"), settle, func(hr *helmv2.HelmRelease) bool { return lab.Released(hr) == helmv2.UninstallFailedReason })
-	s.must(err)
-	role := types.NamespacedName{Name: s.fullname() + "-hook"}
-	patchAllowed := func(allowed bool) {
-		var cluster rbacv1.ClusterRole
-		s.must(shared.Client.Get(t.Context(), role, &cluster))
-		cluster.Rules[0].Verbs = slices.DeleteFunc(cluster.Rules[0].Verbs, func(v string) bool { return v == "patch" })
-		if allowed {
-			cluster.Rules[0].Verbs = append(cluster.Rules[0].Verbs, "patch")
-		}
-		s.must(shared.Client.Update(t.Context(), &cluster))
-	}
-	patchAllowed(false)
-
-	if err := s.uninstall(); err == nil {
-		t.Fatal("B7.4: the uninstall succeeded although a fence could not be removed")
-	}
-	if hr := s.live("one"); !fenced(hr) {
-		t.Error("B7.4: the fence is gone")
-	}
-	s.says(s.report(), "scaled Deployment", "HelmRelease "+s.tenant+"/one")
-	if job := s.job(); job.Status.Failed != 1 {
-		t.Errorf("B7.5: the Job's status is %+v", job.Status)
-	}
-	var deployment appsv1.Deployment
-	s.must(shared.Client.Get(t.Context(), types.NamespacedName{Namespace: s.ns, Name: s.fullname()}, &deployment))
-
-	patchAllowed(true)
-	s.must(s.uninstall())
-	s.says(s.report(), "let go of HelmRelease "+s.tenant+"/one before helm-controller uninstalled it", "--selector owner=helm,name=one")
-	s.nothingLeft(nil)
-}
-
-// B7.4: with its Deployment already gone the uninstall goes through.
-func TestDeploymentAlreadyGone(t *testing.T) {
-	t.Parallel()
-	s := newSite(t, "gone")
-	s.install(s.chart(), values{"replicas": 0})
-	s.must(shared.Client.Delete(t.Context(), &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: s.ns, Name: s.fullname()}}))
-	s.must(s.uninstall())
-	s.says(s.report(), "is not there: it counts as stopped")
 }
 
 // usedWhatWasGranted compares, from the audit log, what each ServiceAccount asked
