@@ -1,9 +1,14 @@
 package e2e
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"io"
 	"net/http"
+	"slices"
+	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -13,7 +18,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
-	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/holdfast-project/holdfast/internal/plunger"
@@ -183,7 +187,8 @@ func TestSigtermAtEachStepHandsOver(t *testing.T) {
 
 func (b *bench) sigtermAt(t *testing.T, namespace string, strategy decide.Strategy, at step, deleted bool) {
 	b.elections(t, namespace, strategy)
-	first := b.stuckAt(t, namespace, strategy, at, electing(namespace, "first"))
+	order := &requestOrder{}
+	first := b.stuckAt(t, namespace, strategy, at, electing(namespace, "first"), order.wrap)
 	second, looked := &tap{}, make(chan struct{})
 	second.before = func(request) { <-looked } // what the drain left is looked at first
 	b.start(t, namespace, strategy, electing(namespace, "second"), second.wrap)
@@ -194,6 +199,9 @@ func (b *bench) sigtermAt(t *testing.T, namespace string, strategy decide.Strate
 	first.goOn()
 	if err := first.stop(); err != nil {
 		t.Errorf("B6.1 the stop: %v", err)
+	}
+	if said := order.of(); len(said) == 0 || said[len(said)-1] != gaveUpLease {
+		t.Errorf("B6.6 the Lease was not given up as the last request: %v", said)
 	}
 	written := first.requests.written()
 	b.expectDrained(t, first.key, at, deleted)
@@ -211,6 +219,115 @@ func (b *bench) sigtermAt(t *testing.T, namespace string, strategy decide.Strate
 		t.Errorf("B6.5 the first one wrote %d times after it had ended", after-written)
 	}
 }
+
+// requestOrder records the writes of a process and the end of its Lease in their
+// order.
+type requestOrder struct {
+	mu   sync.Mutex
+	seen []step
+}
+
+const gaveUpLease step = "give up the Lease"
+
+func (o *requestOrder) wrap(config *plunger.Config) {
+	config.Rest.Wrap(func(next http.RoundTripper) http.RoundTripper { return ordered{o, next} })
+}
+
+func (o *requestOrder) of() []step {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return slices.Clone(o.seen)
+}
+
+type ordered struct {
+	order *requestOrder
+	next  http.RoundTripper
+}
+
+// RoundTrip is http.RoundTripper.
+func (o ordered) RoundTrip(req *http.Request) (*http.Response, error) {
+	var what step
+	switch {
+	case req.Method == http.MethodGet:
+	case strings.Contains(req.URL.Path, "/leases/"):
+		body, err := io.ReadAll(req.Body)
+		if err != nil {
+			return nil, err
+		}
+		req.Body = io.NopCloser(bytes.NewReader(body))
+		if bytes.Contains(body, []byte(`"holderIdentity":""`)) {
+			what = gaveUpLease
+		}
+	case releaseOf(req) != "":
+		what = stepOf(req)
+	}
+	if what != "" {
+		o.order.mu.Lock()
+		o.order.seen = append(o.order.seen, what)
+		o.order.mu.Unlock()
+	}
+	return o.next.RoundTrip(req)
+}
+
+// B6.4a: a stop that arrives while a write is on its way does not cut it: its
+// outcome is known, so the Lease can be given up.
+func TestAStopDoesNotCutAWrite(t *testing.T) {
+	t.Parallel()
+	b, namespace := shared, "uncut"
+	b.elections(t, namespace, decide.Repair)
+	key := b.namespace(t, namespace, 1)[0]
+	sent := &onItsWay{step: rewrite, reached: make(chan struct{}), stopped: make(chan struct{})}
+	run := b.start(t, namespace, decide.Repair, electing(namespace, "first"), sent.wrap)
+	must(t, b.Harm(t.Context(), key, lab.Damage{}))
+	must(t, b.Change(t.Context(), key, 2))
+	select {
+	case <-sent.reached:
+	case <-time.After(settle):
+		t.Fatal("nothing was rewritten")
+	}
+	run.cancel()
+	<-sent.stopped
+	if err := run.stop(); err != nil {
+		t.Errorf("B6.1 the stop: %v", err)
+	}
+	if sent.cut.Load() {
+		t.Error("B6.4a the stop ended the write's context")
+	}
+	if holder := b.holder(t, namespace); holder != "" {
+		t.Errorf("B6.6 the Lease still names %q", holder)
+	}
+}
+
+// onItsWay holds the first write of a kind until its context ends, or, as it must
+// not, for a time that a stop needs many times over to end all that it ends.
+type onItsWay struct {
+	step             step
+	reached, stopped chan struct{}
+	once, cut        atomic.Bool
+}
+
+func (o *onItsWay) wrap(config *plunger.Config) {
+	config.Rest.Wrap(func(next http.RoundTripper) http.RoundTripper {
+		return roundTrip(func(req *http.Request) (*http.Response, error) {
+			if req.Method == http.MethodGet || releaseOf(req) == "" || stepOf(req) != o.step || !o.once.CompareAndSwap(false, true) {
+				return next.RoundTrip(req)
+			}
+			close(o.reached)
+			select {
+			case <-req.Context().Done():
+				o.cut.Store(true)
+			case <-time.After(3 * time.Second):
+			}
+			close(o.stopped)
+			return next.RoundTrip(req)
+		})
+	})
+}
+
+type roundTrip func(*http.Request) (*http.Response, error)
+
+// RoundTrip is http.RoundTripper.
+func (r roundTrip) RoundTrip(req *http.Request) (*http.Response, error) { return r(req) }
 
 // expectDrained is B6.2 for the one release. After the last step nothing of ours
 // is left to drain, and a delete is helm-controller's alone.
@@ -409,25 +526,20 @@ type loseAnswer struct {
 	step step
 	done chan struct{}
 	once atomic.Bool
-	next http.RoundTripper
 }
 
 func (l *loseAnswer) wrap(config *plunger.Config) {
-	config.Rest = rest.CopyConfig(config.Rest)
 	config.Rest.Wrap(func(next http.RoundTripper) http.RoundTripper {
-		return &loseAnswer{step: l.step, done: l.done, next: next}
+		return roundTrip(func(req *http.Request) (*http.Response, error) {
+			if req.Method == http.MethodGet || releaseOf(req) == "" || stepOf(req) != l.step || !l.once.CompareAndSwap(false, true) {
+				return next.RoundTrip(req)
+			}
+			answer, err := next.RoundTrip(req)
+			if err == nil {
+				err = errors.Join(errors.New("the connection was cut"), answer.Body.Close())
+			}
+			close(l.done)
+			return nil, err
+		})
 	})
-}
-
-// RoundTrip is http.RoundTripper.
-func (l *loseAnswer) RoundTrip(req *http.Request) (*http.Response, error) {
-	if req.Method == http.MethodGet || releaseOf(req) == "" || stepOf(req) != l.step || !l.once.CompareAndSwap(false, true) {
-		return l.next.RoundTrip(req)
-	}
-	answer, err := l.next.RoundTrip(req)
-	if err == nil {
-		err = errors.Join(errors.New("the connection was cut"), answer.Body.Close())
-	}
-	close(l.done)
-	return nil, err
 }
