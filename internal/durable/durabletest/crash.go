@@ -27,8 +27,8 @@ func (f *FS) PowerLost() *FS {
 
 // CrashStates yields every disk that a power cut at this moment may leave, each
 // once: all subsets of the unsynced changes of each directory, and for each
-// file with unsynced writes the old content, the new, a torn one, zeros and
-// garbage. Everything on a yielded disk is synced.
+// file with unsynced writes the old content, the new, zeros, garbage, and one that
+// is torn after its first byte, at its half and before its last byte. Everything on a yielded disk is synced.
 func (f *FS) CrashStates() iter.Seq[*FS] {
 	return f.CrashStatesBut(func(string) bool { return false })
 }
@@ -45,7 +45,7 @@ func (f *FS) CrashStatesBut(coarse func(name string) bool) iter.Seq[*FS] {
 		choices := f.choices(coarse)
 		for {
 			disk := f.clone(survival{choices: choices})
-			if print := disk.fingerprint(same); !seen[print] {
+			if print := disk.fingerprint(same, func(string) bool { return false }); !seen[print] {
 				seen[print] = true
 				if !yield(disk) {
 					return
@@ -59,7 +59,7 @@ func (f *FS) CrashStatesBut(coarse func(name string) bool) iter.Seq[*FS] {
 }
 
 // contents is the number of ways in which an unsynced write may survive.
-const contents = 5
+const contents = 7
 
 // choice counts through the ways in which one inode may survive: a bit mask of
 // directory changes, or one of the contents.
@@ -166,6 +166,10 @@ func (s survival) content(n *inode) []byte {
 			for i := range data {
 				data[i] ^= 0xa5
 			}
+		case 5:
+			data = data[:min(1, len(data))]
+		case 6:
+			data = data[:max(0, len(data)-1)]
 		}
 		kept = write{offset: w.offset, data: data}.applyTo(kept)
 	}
@@ -204,18 +208,28 @@ func (f *FS) clone(s survival) *FS {
 // rename has been applied to every path: names that a process draws at random
 // would make each disk another one.
 func (f *FS) Fingerprint(rename func(path string) string) string {
+	return f.Outline(rename, func(string) bool { return false })
+}
+
+// Outline is Fingerprint, but for the content and the size of the files that
+// unread names by their path.
+func (f *FS) Outline(rename func(path string) string, unread func(path string) bool) string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.fingerprint(rename)
+	return f.fingerprint(rename, unread)
 }
 
 func same(path string) string { return path }
 
-func (f *FS) fingerprint(rename func(string) string) string {
+func (f *FS) fingerprint(rename func(string) string, unread func(string) bool) string {
 	var entries []string
 	f.eachDirectory(func(at string, d *inode) {
 		for name, n := range d.entries {
-			entries = append(entries, fmt.Sprintf("%q %d %v %d %d %s", rename(path.Join(at, name)), n.number, n.mode, n.uid, len(n.content), n.content))
+			entry := fmt.Sprintf("%q %d %v %d", rename(path.Join(at, name)), n.number, n.mode, n.uid)
+			if !unread(path.Join(at, name)) {
+				entry += fmt.Sprintf(" %d %s", len(n.content), n.content)
+			}
+			entries = append(entries, entry)
 		}
 	})
 	slices.Sort(entries)
