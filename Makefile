@@ -68,6 +68,23 @@ explore: ## play the cleanup on every disk that a crash can leave, in every worl
 mutants: ## plant faults in what decides and see that the tests notice each of them
 	go run ./test/mutants -generate internal/cleanup/decide,internal/preflight/decide,internal/plunger/decide
 
+# figures runs a test, and shows what it says of itself when it passes, and
+# everything when it does not.
+define figures
+@log=$$(mktemp); trap 'rm -f "$$log"' EXIT; \
+if $(1) >"$$log" 2>&1; then grep -hoE '$(2)' "$$log"; else grep -vE '^(===|---| *--- PASS)' "$$log"; exit 1; fi
+endef
+
+FAULTS ?= all
+.PHONY: faults
+faults: ## let the real command meet every fault at every operation on its evidence; FAULTS=EIO,kill a part
+	$(call figures,HOLDFAST_FAULTS=$(FAULTS) go test -count=1 -timeout 180m -v -run '^(TestFault.*|TestKilledAtEveryRequest)$$' ./test/preflight,faults: .*)
+
+STRANGERS ?= 200
+.PHONY: strangers
+strangers: ## clean up beside a stranger in STRANGERS=200 random runs on a real control plane
+	$(call figures,HOLDFAST_STRANGER_RUNS=$(STRANGERS) go test -count=1 -timeout 60m -v -run '^TestBesideAStranger$$' ./test/cleanup,strangers: .*)
+
 FUZZ ?= 1m
 .PHONY: fuzz
 fuzz: ## run every fuzz target in the tree for FUZZ=1m each

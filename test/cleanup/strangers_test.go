@@ -69,7 +69,7 @@ func TestBesideAStranger(t *testing.T) {
 	for _, s := range all {
 		total.add(s.judgeAudit(t, records))
 	}
-	t.Logf("%d runs: %+v", len(all), total)
+	t.Logf("strangers: runs=%d deeds=%d job-deletes=%d dependency-deletes=%d pods=%d", len(all), total.Deeds, total.Jobs, total.Dependencies, total.Pods)
 	if total.Jobs == 0 || total.Dependencies == 0 || total.Pods == 0 || total.Deeds == 0 {
 		t.Errorf("the runs have shown nothing: %+v", total)
 	}
