@@ -96,6 +96,9 @@ func TestWhichObjects(t *testing.T) {
 			[]string{"ClusterRoleBinding/flux-plunger", "ClusterRoleBinding/flux-plunger-hook"}},
 		"everything": {everything(), []string{"PodDisruptionBudget/flux-plunger", "PodMonitor/flux-plunger",
 			"PrometheusRule/flux-plunger", "ConfigMap/flux-plunger-dashboard", "NetworkPolicy/flux-plunger"}, nil},
+		"no roles": {values{"rbac": values{"create": false}}, nil, []string{"ClusterRole/flux-plunger", "ClusterRole/flux-plunger-hook",
+			"ClusterRoleBinding/flux-plunger", "ClusterRoleBinding/flux-plunger-hook", "Role/flux-plunger-hook", "Role/flux-plunger-leader",
+			"RoleBinding/flux-plunger-hook", "RoleBinding/flux-plunger-leader"}},
 		"service monitor": {values{"metrics": values{"serviceMonitor": values{"enabled": true}}}, []string{"ServiceMonitor/flux-plunger"}, nil},
 		"nothing optional": {values{"admissionPolicy": values{"enabled": false}, "preDeleteHook": values{"enabled": false},
 			"metrics": values{"service": values{"enabled": false}}}, nil, []string{

@@ -89,6 +89,38 @@ func TestSweep(t *testing.T) {
 	}
 }
 
+// B7.2: fifty fenced releases, every third of them terminating, and the command run
+// twice: every one is let go and named, the second run finds nothing to do.
+func TestFiftyReleasesTwice(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, "fifty", nil)
+	s.deployment()
+	keys := lab.Names(s.ns, "hr", 50)
+	s.must(lab.Each(keys, func(key types.NamespacedName) error {
+		hr := lab.NewRelease(key)
+		hr.Finalizers = []string{contract.HelmFinalizer}
+		return errors.Join(shared.Client.Create(t.Context(), hr), s.applied(key.Name, "flux-plunger", fenceOnly))
+	}))
+	for i := 0; i < len(keys); i += 3 {
+		s.must(s.remove(keys[i].Name))
+	}
+	s.must(s.hook())
+	s.must(s.hook())
+	for i, key := range keys {
+		if s.fences(key.Name) != 0 || s.live(key.Name) == nil {
+			t.Errorf("%s: %d fences", key.Name, s.fences(key.Name))
+		}
+		want := "let go of HelmRelease " + key.String() + ", which is not being deleted"
+		if i%3 == 0 {
+			want = "let go of HelmRelease " + key.String() + " before helm-controller uninstalled it"
+		}
+		s.says(want)
+	}
+	if got := len(s.wrote()); got != len(keys) {
+		t.Errorf("the two runs wrote %d times, want %d", got, len(keys))
+	}
+}
+
 // clientSideApplied makes the release as kubectl's client-side apply leaves one:
 // on it kubectl's server-side apply would take over, and empty, the whole spec.
 func (s *site) clientSideApplied(name string) {

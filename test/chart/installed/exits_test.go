@@ -3,9 +3,11 @@ package installed
 import (
 	"errors"
 	"net/http"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -70,13 +72,19 @@ func TestJobThatCannotDoItsWork(t *testing.T) {
 func (s *site) fencedBeforeTheUninstall(live, held string) {
 	s.Helper()
 	s.install(s.chart(), values{"replicas": 0})
+	s.fenced(live, held)
+	// One replica that never comes to be: what is scaled is seen.
+	s.must(shared.Client.Patch(s.Context(), s.deployment(), client.RawPatch(types.MergePatchType,
+		[]byte(`{"spec":{"replicas":1,"template":{"spec":{"nodeSelector":{"none":"such"}}}}}`))))
+}
+
+// fenced makes the two releases, and the Lease.
+func (s *site) fenced(live, held string) {
+	s.Helper()
 	s.releases(live, held)
 	s.patch(live, types.ApplyPatchType, "flux-plunger", fenceOnly)
 	s.patch(held, types.ApplyPatchType, "flux-plunger", fenceHold)
 	s.must(shared.Client.Create(s.Context(), &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: s.ns, Name: contract.LeaderElectionID}}))
-	// One replica that never comes to be: what is scaled is seen.
-	s.must(shared.Client.Patch(s.Context(), s.deployment(), client.RawPatch(types.MergePatchType,
-		[]byte(`{"spec":{"replicas":1,"template":{"spec":{"nodeSelector":{"none":"such"}}}}}`))))
 }
 
 func (s *site) deployment() *appsv1.Deployment {
@@ -187,6 +195,35 @@ func TestPodStuckTerminating(t *testing.T) {
 	}
 	s.must(shared.Client.Delete(t.Context(), pod, client.GracePeriodSeconds(0)))
 	s.nothingLeft(nil)
+}
+
+// B7.4, B7.5: a Job whose Pod is never scheduled. Helm gives up after its timeout,
+// and nothing is touched; what the README says to do instead is all it takes.
+func TestJobThatNeverRuns(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, "never")
+	s.install(s.chart(), values{"replicas": 0, "nodeSelector": values{"none": "such"}})
+	s.fenced("live", "held")
+	uninstall := s.uninstallAction()
+	uninstall.Timeout = 5 * time.Second
+	if _, err := uninstall.Run(s.name); err == nil {
+		t.Fatal("the uninstall succeeded without its hook")
+	}
+	if live, held := s.live("live"), s.live("held"); !fenced(live) || !fenced(held) || !held.Spec.Suspend || s.hookPod().Spec.NodeName != "" {
+		t.Errorf("B7.4: touched: %v, %v, suspended %t, hook on %q", live.Finalizers, held.Finalizers, held.Spec.Suspend, s.hookPod().Spec.NodeName)
+	}
+	s.deployment()
+
+	out := s.byHand(filepath.Join(chartDir, "README.md"), strings.NewReplacer("NAMESPACE", s.ns, "--deployment flux-plunger", "--deployment "+s.fullname()))
+	s.says(out, "HelmRelease never-tenant/live", "HelmRelease never-tenant/held", "no release carries a fence: done")
+	uninstall = s.uninstallAction()
+	uninstall.DisableHooks = true
+	_, err := uninstall.Run(s.name)
+	s.must(err)
+	if held := s.live("held"); fenced(s.live("live")) || fenced(held) || held.Spec.Suspend {
+		t.Errorf("%v, %v, suspended %t", s.live("live").Finalizers, held.Finalizers, held.Spec.Suspend)
+	}
+	s.onlyTheJobIsLeft(nil)
 }
 
 // B7.2, B7.4: flux-plunger runs and holds a delete whose uninstall fails. First the

@@ -169,20 +169,31 @@ func (s *site) install(c *chart.Chart, v values) {
 
 func (s *site) upgrade(c *chart.Chart, v values) error {
 	s.Helper()
+	_, err := s.upgradeAction().RunWithContext(s.Context(), s.name, c, s.values(v))
+	return err
+}
+
+// upgradeAction is "helm upgrade --reset-values".
+func (s *site) upgradeAction() *action.Upgrade {
+	s.Helper()
 	upgrade := action.NewUpgrade(s.helm())
 	upgrade.Namespace, upgrade.ServerSideApply, upgrade.ResetValues = s.ns, "true", true
 	upgrade.WaitStrategy, upgrade.Timeout = kube.StatusWatcherStrategy, settle
-	_, err := upgrade.RunWithContext(s.Context(), s.name, c, s.values(v))
-	return err
+	return upgrade
 }
 
 // uninstall is "helm uninstall", with the hook.
 func (s *site) uninstall() error {
 	s.Helper()
+	_, err := s.uninstallAction().Run(s.name)
+	return err
+}
+
+func (s *site) uninstallAction() *action.Uninstall {
+	s.Helper()
 	uninstall := action.NewUninstall(s.helm())
 	uninstall.WaitStrategy, uninstall.Timeout = kube.StatusWatcherStrategy, 2*settle
-	_, err := uninstall.Run(s.name)
-	return err
+	return uninstall
 }
 
 // manifest lists what the installed release consists of, as references.

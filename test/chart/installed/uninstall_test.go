@@ -172,6 +172,16 @@ func (s *site) controllerPods() []string {
 // nothingLeft: of the chart, only the finished Job (B7.7).
 func (s *site) nothingLeft(v values) {
 	s.Helper()
+	s.onlyTheJobIsLeft(v)
+	job := s.job()
+	if job.Status.Succeeded != 1 || job.Spec.TTLSecondsAfterFinished == nil {
+		s.Errorf("B7.5: the Job's status is %+v", job.Status)
+	}
+}
+
+// onlyTheJobIsLeft asks for every object of the chart, its Pods and its Lease.
+func (s *site) onlyTheJobIsLeft(v values) {
+	s.Helper()
 	for _, object := range s.manifest(v) {
 		key := client.ObjectKeyFromObject(object)
 		s.eventually(fmt.Sprintf("%T %s to go", object, key), func() bool {
@@ -181,10 +191,6 @@ func (s *site) nothingLeft(v values) {
 	lease := types.NamespacedName{Namespace: s.ns, Name: contract.LeaderElectionID}
 	if err := shared.Client.Get(s.Context(), lease, &coordinationv1.Lease{}); !apierrors.IsNotFound(err) {
 		s.Errorf("B7.7: the Lease is left: %v", err)
-	}
-	job := s.job()
-	if job.Status.Succeeded != 1 || job.Spec.TTLSecondsAfterFinished == nil {
-		s.Errorf("B7.5: the Job's status is %+v", job.Status)
 	}
 	if pods := s.controllerPods(); len(pods) != 0 {
 		s.Errorf("Pods are left: %v", pods)

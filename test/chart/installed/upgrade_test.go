@@ -3,14 +3,15 @@ package installed
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
+	"helm.sh/helm/v4/pkg/chart/common"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
 )
@@ -44,11 +45,39 @@ func TestUpgradeOverADeploymentWithoutStrategy(t *testing.T) {
 	s.must(s.uninstall())
 }
 
+// B7.1: an upgrade that keeps what was set for the earlier chart, also where that
+// chart knew fewer values.
+func TestUpgradeKeepsThePreviousValues(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, "previous")
+	earlier := s.edited(strategyBlock, "")
+	for _, unknown := range []string{"networkPolicy", "podDisruptionBudget", "admissionPolicy"} {
+		delete(earlier.Values, unknown)
+	}
+	earlier.Schema = nil
+	earlier.Templates = slices.DeleteFunc(earlier.Templates, func(f *common.File) bool {
+		return f.Name == "templates/availability.yaml" || f.Name == "templates/admission.yaml"
+	})
+	s.install(earlier, values{"replicas": 0, "strategy": "reclaim", "shutdownGracePeriodSeconds": 45, "unprovenUninstall": "hold"})
+	upgrade := s.upgradeAction()
+	upgrade.ResetValues, upgrade.ResetThenReuseValues = false, true
+	_, err := upgrade.RunWithContext(t.Context(), s.name, s.chart(), nil)
+	s.must(err)
+	pod := s.deployment().Spec.Template.Spec
+	if args := strings.Join(pod.Containers[0].Args, " "); *pod.TerminationGracePeriodSeconds != 45 || !strings.Contains(args, "--strategy=reclaim") ||
+		!strings.Contains(args, "--unproven-uninstall=hold") || !strings.Contains(args, "--watch-label-selector=site=previous") {
+		t.Errorf("a grace period of %d s, arguments %s", *pod.TerminationGracePeriodSeconds, args)
+	}
+	if rolling := s.rollingUpdate(); rolling.MaxSurge.String() != "0" {
+		t.Errorf("the strategy is %v", rolling)
+	}
+	s.must(s.uninstall())
+	s.nothingLeft(values{"strategy": "reclaim"})
+}
+
 func (s *site) rollingUpdate() *appsv1.RollingUpdateDeployment {
 	s.Helper()
-	var deployment appsv1.Deployment
-	s.must(shared.Client.Get(s.Context(), types.NamespacedName{Namespace: s.ns, Name: s.fullname()}, &deployment))
-	return deployment.Spec.Strategy.RollingUpdate
+	return s.deployment().Spec.Strategy.RollingUpdate
 }
 
 // B7.9: under either strategy the controller's account may change Helm's Secrets
@@ -141,6 +170,7 @@ func (s *site) policyCases(strategy string) map[string]policyCase {
 		"payload alone":    {kind: helmType, do: change(func(s *corev1.Secret) { s.Data["release"] = []byte("after") })},
 		"opaque rewritten": {kind: corev1.SecretTypeOpaque, denied: true, says: byPolicy, do: change(rewrite)},
 		"helm deleted":     {kind: helmType, denied: true, says: byTheRole, do: remove},
+		"opaque deleted":   {kind: corev1.SecretTypeOpaque, denied: true, says: byTheRole, do: remove},
 	}
 	for name, edit := range map[string]func(*corev1.Secret){
 		"other data":    func(s *corev1.Secret) { s.Data["other"] = []byte("changed") },
