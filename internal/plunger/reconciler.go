@@ -4,10 +4,12 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"time"
 
 	helmv2 "github.com/fluxcd/helm-controller/api/v2"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -32,8 +34,15 @@ type Reconciler struct {
 // again under the name is another one.
 type memory struct {
 	uid string
+	// seen is the resourceVersion of the last live read or write's answer, until a
+	// view from before it was left alone once.
+	seen string
 	decide.Memory
 }
+
+// staleLook is when a view that was left alone as stale is looked at all the
+// same: should the cache not move on, a release must not be left for ever.
+const staleLook = time.Second
 
 // Reconcile is reconcile.Reconciler.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
@@ -46,6 +55,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, nil
 	}
 	view := gather.FromHelmRelease(&cached)
+	if r.stale(req.NamespacedName, view) {
+		return ctrl.Result{RequeueAfter: staleLook}, nil
+	}
 	c := &walk.Case{Namespace: req.Namespace, Name: req.Name, Release: &view, Memory: r.recall(req.NamespacedName, view.UID)}
 	var err error
 	if c.Claimants, err = r.claimants(ctx, view); err != nil {
@@ -58,6 +70,25 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, err
 	}
 	return ctrl.Result{RequeueAfter: after}, nil
+}
+
+// stale reports whether the cache still shows the release as it was before what
+// this process last saw of it live. Such a view asks for what was just done, and
+// costs a list to find out; the newer one is on its way and brings a look.
+func (r *Reconciler) stale(key types.NamespacedName, view decide.Release) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	known, found := r.memories[key]
+	if !found || known.uid != view.UID || known.seen == "" {
+		return false
+	}
+	order, err := resourceversion.CompareResourceVersion(view.ResourceVersion, known.seen)
+	if err != nil || order >= 0 {
+		return false
+	}
+	known.seen = ""
+	r.memories[key] = known
+	return true
 }
 
 // claimants returns the other releases of this cluster that name the same
@@ -100,11 +131,15 @@ func (r *Reconciler) remember(key types.NamespacedName, c *walk.Case) {
 	if r.memories == nil {
 		r.memories = map[types.NamespacedName]memory{}
 	}
-	if c.Memory == (decide.Memory{}) {
+	known := memory{uid: c.Release.UID, Memory: c.Memory}
+	if c.Live {
+		known.seen = c.Release.ResourceVersion
+	}
+	if known == (memory{uid: known.uid}) {
 		delete(r.memories, key)
 		return
 	}
-	r.memories[key] = memory{c.Release.UID, c.Memory}
+	r.memories[key] = known
 }
 
 func (r *Reconciler) forget(key types.NamespacedName) {
