@@ -32,6 +32,10 @@ func (d *osDir) OpenDir(name string) (Dir, error) {
 	fd, err := d.fs.openat(d.fd, name, unix.O_RDONLY|unix.O_DIRECTORY, 0)
 	if errors.Is(err, unix.ENOTDIR) {
 		err = ErrNotDirectory
+		// The kernel says the same of a link, and a reader deserves to know.
+		if info, lstatErr := d.Lstat(name); lstatErr == nil && info.Mode&fs.ModeSymlink != 0 {
+			err = ErrSymlink
+		}
 	}
 	if err != nil {
 		return nil, explain("opening", path, err)
