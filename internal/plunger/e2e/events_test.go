@@ -8,10 +8,12 @@ import (
 	"testing"
 
 	helmv2 "github.com/fluxcd/helm-controller/api/v2"
+	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/holdfast-project/holdfast/internal/plunger"
 	"github.com/holdfast-project/holdfast/internal/plunger/contract"
 	"github.com/holdfast-project/holdfast/internal/plunger/decide"
+	"github.com/holdfast-project/holdfast/test/helmcontroller"
 	"github.com/holdfast-project/holdfast/test/helmcontroller/lab"
 )
 
@@ -150,4 +152,67 @@ func TestAFailedRecoveryIsSaidAndNotAskedForAgain(t *testing.T) {
 	if asked != 1 {
 		t.Errorf("B10.1 asked %d times: %v", asked, stepsOf(written))
 	}
+}
+
+// values reads the metrics as a scrape does: name, then the labels' values.
+func values(t *testing.T, registry *prometheus.Registry) map[string]float64 {
+	t.Helper()
+	families, err := registry.Gather()
+	must(t, err)
+	read := map[string]float64{}
+	for _, family := range families {
+		for _, metric := range family.Metric {
+			name := strings.TrimPrefix(family.GetName(), "flux_plunger_")
+			for _, label := range metric.Label {
+				name += " " + label.GetValue()
+			}
+			read[name] = metric.GetCounter().GetValue() + metric.GetGauge().GetValue()
+		}
+	}
+	return read
+}
+
+// B8.2: the metrics say what happened and what stands.
+func TestMetrics(t *testing.T) {
+	t.Parallel()
+	b := shared
+	keys := b.namespace(t, "metrics", 3)
+	stuck, leftover, held := keys[0], keys[1], keys[2]
+	stop := b.gate.Hold(helmcontroller.PointSawDelete, held)
+	t.Cleanup(stop.Release)
+	must(t, b.Edit(t.Context(), leftover, func(hr *helmv2.HelmRelease) {
+		suspend(hr)
+		hr.Annotations = map[string]string{contract.ProcessedVersion: "2"}
+	}))
+	must(t, b.Edit(t.Context(), held, addFence))
+	must(t, b.Delete(t.Context(), held))
+	<-stop.Arrived()
+	kept := b.release(t, held)
+	registry := prometheus.NewRegistry()
+	run := b.start(t, "metrics", decide.Repair, func(c *plunger.Config) { c.Registry = registry })
+	must(t, b.Harm(t.Context(), stuck, lab.Damage{}))
+	must(t, b.Change(t.Context(), stuck, 2))
+	b.until(t, stuck, recovered)
+	b.told(t, stuck, decide.Recovered)
+	b.told(t, leftover, decide.SuspensionNotOwned)
+	expect := func(want map[string]float64) {
+		t.Helper()
+		got := values(t, registry)
+		for name, value := range want {
+			if got[name] != value {
+				t.Errorf("%s is %v, want %v", name, got[name], value)
+			}
+		}
+	}
+	expect(map[string]float64{"recoveries_total begun": 1, "recoveries_total recovered": 1, "recoveries_total failed": 0,
+		"writes_total set-fence": 1, "writes_total rewrite-status": 1, "writes_total drop-fence": 1,
+		"events_total Recovered": 1, "events_total SuspensionNotOwned": 1,
+		"fences": 1, "deletes_held": 1, "suspensions_not_owned": 1})
+	if age := values(t, registry)["oldest_fence_age_seconds"]; age <= 0 {
+		t.Errorf("the oldest fence is %v seconds old", age)
+	}
+	stop.Release()
+	b.uninstalled(t, kept)
+	must(t, run.stop())
+	expect(map[string]float64{"fences": 0, "deletes_held": 0, "oldest_fence_age_seconds": 0, "drains_total clean": 1})
 }
