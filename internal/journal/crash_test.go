@@ -160,8 +160,8 @@ func TestA2_5_EveryCrashStateOfARun(t *testing.T) {
 		}
 	}
 	t.Logf("%d boundaries, %d disks", boundaries, states)
-	if boundaries < 184 || states < 452 {
-		t.Errorf("only %d boundaries and %d disks: the space has shrunk", boundaries, states)
+	if boundaries != 184 || states != 494 {
+		t.Errorf("%d boundaries and %d disks, want 184 and 494: the space has changed", boundaries, states)
 	}
 }
 

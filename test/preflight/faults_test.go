@@ -39,6 +39,22 @@ func wanted(word, lasts string) bool {
 	return slices.ContainsFunc(asked, func(a string) bool { return a == "all" || a == word || a == word+"/"+lasts })
 }
 
+// knownFaults refuses a HOLDFAST_FAULTS that asks for nothing known: it would try
+// nothing, and pass.
+func knownFaults() error {
+	for _, asked := range strings.Split(os.Getenv("HOLDFAST_FAULTS"), ",") {
+		known := asked == "" || asked == "all" || asked == "requests"
+		for _, fault := range everyFault() {
+			words := strings.Fields(fault + " .")
+			known = known || asked == words[0] || asked == words[0]+"/"+words[2]
+		}
+		if !known {
+			return fmt.Errorf("HOLDFAST_FAULTS: %q is no fault", asked)
+		}
+	}
+	return nil
+}
+
 // bounded is true where HOLDFAST_FAULTS asks for nothing: then each operation of a
 // stride meets one fault, in turn.
 func bounded() bool { return os.Getenv("HOLDFAST_FAULTS") == "" }

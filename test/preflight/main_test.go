@@ -37,6 +37,9 @@ const candidate = repository + "@" + digest
 func TestMain(m *testing.M) { os.Exit(testMain(m)) }
 
 func testMain(m *testing.M) int {
+	if err := knownFaults(); err != nil {
+		return fail(err)
+	}
 	dir, err := os.MkdirTemp("", "holdfast-preflight-")
 	if err != nil {
 		return fail(err)
