@@ -10,6 +10,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/holdfast-project/holdfast/test/apiproxy"
 	"github.com/holdfast-project/holdfast/test/helmcontroller/lab"
 )
 
@@ -31,15 +32,17 @@ func TestDeletesAtRandomMoments(t *testing.T) {
 
 // tally counts how the deletes of a race ended.
 type tally struct {
-	mu                                sync.Mutex
-	unfenced, unfencedOrphans, fenced int
-	orphans                           []types.NamespacedName
+	mu                                       sync.Mutex
+	unfenced, unfencedOrphans, fenced, after int
+	// orphans are those that were fenced before, or when, they were deleted.
+	orphans []types.NamespacedName
 }
 
 func (b *bench) race(t *testing.T, strategy string, within time.Duration, deletes int) {
 	namespace := fmt.Sprintf("race-%s-%d", strategy, within.Milliseconds())
 	keys := b.namespace(t, namespace, deletes)
-	b.start(t, setup{strategy: strategy, namespace: namespace})
+	seen := &answers{}
+	b.start(t, setup{strategy: strategy, namespace: namespace, hooks: apiproxy.Hooks{After: seen.after}})
 	line := b.watch(t, namespace)
 	moments := rand.New(rand.NewPCG(1, uint64(within)))
 	delays := map[string]time.Duration{}
@@ -49,18 +52,19 @@ func (b *bench) race(t *testing.T, strategy string, within time.Duration, delete
 	ends := &tally{}
 	must(t, lab.Each(keys, func(key types.NamespacedName) error { return b.raceOne(t, line, key, delays[key.Name], ends) }))
 
-	t.Logf("%s, deleted within %s: %d before the fence (%d orphans) or after it was gone, %d fenced (%d orphans)",
-		strategy, within, ends.unfenced, ends.unfencedOrphans, ends.fenced, len(ends.orphans))
-	b.expectOrphans(t, strategy, ends)
+	t.Logf("%s, deleted within %s: %d before the fence (%d orphans), %d fenced (%d orphans), %d after it was gone",
+		strategy, within, ends.unfenced, ends.unfencedOrphans, ends.fenced, len(ends.orphans), ends.after)
+	b.expectOrphans(t, strategy, ends, seen.all())
 }
 
 // expectOrphans: none under repair, and under reclaim only those that are named
-// (B9.1). A delete that came before the fence is not among them.
-func (b *bench) expectOrphans(t testing.TB, strategy string, ends *tally) {
+// (B9.1): releases whose one Secret was deleted and not replaced. A delete that
+// came before the fence is not among them, one after it was gone is.
+func (b *bench) expectOrphans(t testing.TB, strategy string, ends *tally, sent []apiproxy.Exchange) {
 	t.Helper()
 	for _, key := range ends.orphans {
-		if strategy == repair {
-			t.Errorf("%s carried the fence when its delete was accepted, and was orphaned: %+v, events %v", key, b.remains(t, key), b.events(t, key))
+		if strategy == repair || !deletedSecret(sent, key.Name) {
+			t.Errorf("%s was fenced before its delete was accepted, and was orphaned: %+v, events %v", key, b.remains(t, key), b.events(t, key))
 			continue
 		}
 		b.told(t, key, "Warning UninstallUnproven")
@@ -89,19 +93,22 @@ func (b *bench) raceOne(t testing.TB, line *timeline, key types.NamespacedName, 
 	if err != nil {
 		return err
 	}
+	stood := !first(line.of(key.Name), time.Time{}, func(m moment) bool { return m.fenced }).IsZero()
 	ends.mu.Lock()
 	defer ends.mu.Unlock()
 	switch {
-	case fenced(seen) && left.Orphaned():
-		ends.fenced++
-		ends.orphans = append(ends.orphans, key)
 	case fenced(seen):
 		ends.fenced++
-	case left.Orphaned():
-		ends.unfenced++
-		ends.unfencedOrphans++
+	case stood:
+		ends.after++
 	default:
 		ends.unfenced++
+	}
+	switch {
+	case left.Orphaned() && (fenced(seen) || stood):
+		ends.orphans = append(ends.orphans, key)
+	case left.Orphaned():
+		ends.unfencedOrphans++
 	}
 	return nil
 }

@@ -76,7 +76,7 @@ func (b *bench) measure(t *testing.B, c *column) {
 	for _, key := range keys[c.recoveries:] {
 		must(t, b.raceOne(t, line, key, time.Duration(moments.Int64N(int64(tableWithin))), &c.ends))
 	}
-	b.expectOrphans(t, c.strategy, &c.ends)
+	b.expectOrphans(t, c.strategy, &c.ends, seen.all())
 	must(t, p.stop())
 }
 
