@@ -119,7 +119,7 @@ test: test-chart
 .PHONY: test-chart
 test-chart: ## test the chart with helm-unittest, its alerts with Prometheus's own engine
 	go -C tools/chart test ./...
-	go -C tools/chart tool helm-unittest --strict $(CURDIR)/charts/flux-plunger
+	go -C tools/chart tool helm-unittest --strict "$(CURDIR)/charts/flux-plunger"
 
 verify: verify-chart
 .PHONY: verify-chart
@@ -138,10 +138,10 @@ binaries: ## build the commands for every platform, each with its SBOM, into dis
 .PHONY: image
 image: binaries ## build flux-plunger's image from scratch, as an OCI layout in dist/image
 	@mkdir -p dist/image
-	go -C tools/release run ./image --out $(CURDIR)/$(IMAGE_DIR) --name flux-plunger --revision $(REVISION) --version $(VERSION) \
-	  $(foreach arch,$(ARCHS),linux/$(arch)=$(CURDIR)/dist/flux-plunger_linux_$(arch)=$(CURDIR)/dist/flux-plunger_linux_$(arch).cdx.json) | tee dist/image/flux-plunger.digest
+	go -C tools/release run ./image --out "$(CURDIR)/$(IMAGE_DIR)" --name flux-plunger --revision $(REVISION) --version $(VERSION) \
+	  $(foreach arch,$(ARCHS),"linux/$(arch)=$(CURDIR)/dist/flux-plunger_linux_$(arch)=$(CURDIR)/dist/flux-plunger_linux_$(arch).cdx.json") | tee dist/image/flux-plunger.digest
 
 .PHONY: release
 release: image ## put everything of a release into dist/: binaries, SBOMs, image, the chart with the image pinned, checksums
-	go -C tools/release run ./chart --chart $(CURDIR)/charts/flux-plunger --digest $$(cat dist/image/flux-plunger.digest) --out $(CURDIR)/dist/flux-plunger-$(CHART_VERSION).tgz
+	go -C tools/release run ./chart --chart "$(CURDIR)/charts/flux-plunger" --digest $$(cat dist/image/flux-plunger.digest) --out "$(CURDIR)/dist/flux-plunger-$(CHART_VERSION).tgz"
 	cd dist && find . -type f ! -name SHA256SUMS -printf '%P\n' | LC_ALL=C sort | xargs sha256sum > SHA256SUMS
