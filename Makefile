@@ -145,3 +145,8 @@ image: binaries ## build flux-plunger's image from scratch, as an OCI layout in 
 release: image ## put everything of a release into dist/: binaries, SBOMs, image, the chart with the image pinned, checksums
 	go -C tools/release run ./chart --chart "$(CURDIR)/charts/flux-plunger" --digest $$(cat dist/image/flux-plunger.digest) --out "$(CURDIR)/dist/flux-plunger-$(CHART_VERSION).tgz"
 	cd dist && find . -type f ! -name SHA256SUMS -printf '%P\n' | LC_ALL=C sort | xargs sha256sum > SHA256SUMS
+
+.PHONY: reproduce
+reproduce: release ## make the release of this commit again in another folder, and compare every byte
+	@other=$$(mktemp -d); trap 'rm -rf "$$other"' EXIT; git clone -q . "$$other/another folder"; \
+	$(MAKE) -C "$$other/another folder" release >/dev/null; diff dist/SHA256SUMS "$$other/another folder/dist/SHA256SUMS" && echo "the same bytes twice"

@@ -3,7 +3,10 @@ package hook_test
 import (
 	"context"
 	"errors"
+	"io"
 	"net/http"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -18,8 +21,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/holdfast-project/holdfast/internal/kube"
 	"github.com/holdfast-project/holdfast/internal/plunger/contract"
 	"github.com/holdfast-project/holdfast/internal/plunger/hook"
+	"github.com/holdfast-project/holdfast/test/controlplane"
 	"github.com/holdfast-project/holdfast/test/helmcontroller/lab"
 )
 
@@ -257,6 +262,28 @@ func TestListingThatNeverSucceeds(t *testing.T) {
 	err := s.hook(func(c *hook.Config) { c.Timing.List = 300 * time.Millisecond })
 	if err == nil || !strings.Contains(err.Error(), "no fence was touched") || s.fences("hr") != 1 {
 		t.Errorf("the hook ended with %v, %d fences", err, s.fences("hr"))
+	}
+}
+
+// B7.4: the definition of HelmRelease is gone. It is not for the hook to conclude
+// from a 404 that there are no fences, so it fails; what to do is in the chart's README.
+func TestDefinitionGone(t *testing.T) {
+	t.Parallel()
+	cp := controlplane.StartForTest(t, controlplane.Options{NoControllerManager: true, NoPodRunner: true, NoScheduler: true})
+	objects, err := kube.NewObjects(cp.AdminConfig(), contract.FieldManager)
+	if err != nil {
+		t.Fatal(err)
+	}
+	timing := shortTiming()
+	timing.List = 300 * time.Millisecond
+	err = hook.Run(t.Context(), hook.Config{Objects: objects, Namespace: "default", Deployment: "flux-plunger", Pods: pods,
+		Timing: timing, Report: io.Discard, Now: time.Now})
+	if err == nil || !strings.Contains(err.Error(), "listing fenced releases; no fence was touched") || !strings.Contains(err.Error(), "404") {
+		t.Errorf("the hook ended with %v", err)
+	}
+	raw, err := os.ReadFile(filepath.Join("..", "..", "..", "charts", "flux-plunger", "README.md"))
+	if err != nil || !strings.Contains(string(raw), "so that the log says `404`") {
+		t.Errorf("the README does not explain the 404: %v", err)
 	}
 }
 
