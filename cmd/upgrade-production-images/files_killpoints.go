@@ -79,24 +79,36 @@ func (f *faults) begin(operation, path string) error {
 	defer f.mu.Unlock()
 	f.count++
 	f.note(fmt.Sprintf("%d %s %s\n", f.count, operation, path))
-	if f.count < f.at || f.at == 0 || f.count > f.at && f.lasts != "on" {
+	if f.at == 0 || f.count < f.at || f.count > f.at && f.lasts != "on" {
 		return nil
 	}
-	errno, isError := map[string]syscall.Errno{"EIO": syscall.EIO, "ENOSPC": syscall.ENOSPC, "EDQUOT": syscall.EDQUOT}[f.what]
-	switch {
-	case f.what == "kill":
+	switch f.what {
+	case "kill":
 		die()
-	case f.what == "short" && f.lasts == "on":
-		f.short = -1
-	case f.what == "short":
-		f.short = 1
-	case f.what == "torn" && f.short == 0 && operation == "write":
-		f.short, f.full = 1, true
-	case isError:
+	case "short":
+		if f.short = 1; f.lasts == "on" {
+			f.short = -1
+		}
+	case "torn":
+		if f.short == 0 && operation == "write" {
+			f.short, f.full = 1, true
+		}
+	default:
 		f.failed(operation, path)
-		return &fs.PathError{Op: operation, Path: path, Err: errno}
+		return &fs.PathError{Op: operation, Path: path, Err: errnoOf(f.what)}
 	}
 	return nil
+}
+
+func errnoOf(word string) syscall.Errno {
+	switch word {
+	case "ENOSPC":
+		return syscall.ENOSPC
+	case "EDQUOT":
+		return syscall.EDQUOT
+	default:
+		return syscall.EIO
+	}
 }
 
 // failed notes the first failure, before the program hears of it.

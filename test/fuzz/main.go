@@ -109,22 +109,31 @@ func find(root string) (targets []target, err error) {
 		case !strings.HasSuffix(path, "_test.go"):
 			return nil
 		}
-		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
-		if err != nil {
-			return fmt.Errorf("looking for fuzz targets: %w", err)
-		}
 		dir, err := filepath.Rel(root, filepath.Dir(path))
 		if err != nil {
 			return fmt.Errorf("looking for fuzz targets: %w", err)
 		}
-		for _, declared := range file.Decls {
-			if f, ok := declared.(*ast.FuncDecl); ok && f.Recv == nil && strings.HasPrefix(f.Name.Name, "Fuzz") {
-				targets = append(targets, target{dir: dir, name: f.Name.Name})
-			}
+		names, err := declared(path)
+		for _, name := range names {
+			targets = append(targets, target{dir: dir, name: name})
 		}
-		return nil
+		return err
 	})
 	return targets, err
+}
+
+// declared are the fuzz functions of one file.
+func declared(path string) (names []string, err error) {
+	file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
+	if err != nil {
+		return nil, fmt.Errorf("looking for fuzz targets: %w", err)
+	}
+	for _, declaration := range file.Decls {
+		if f, ok := declaration.(*ast.FuncDecl); ok && f.Recv == nil && strings.HasPrefix(f.Name.Name, "Fuzz") {
+			names = append(names, f.Name.Name)
+		}
+	}
+	return names, nil
 }
 
 func nested(dir string) bool {
