@@ -114,7 +114,7 @@ func (v *view) jobsInConflict() []Reason {
 			return fmt.Sprintf("%s was replaced by another object with the UID %s", j.Object, j.replacedBy.UID)
 		}),
 		v.eachJob(ChildConflict, func(j *job) string {
-			if !j.conflict || j.replaced == nil {
+			if j.replaced == nil {
 				return ""
 			}
 			return fmt.Sprintf("%s, a Pod of %s, was replaced by another object with the UID %s", j.replaced.Object, j.Object, j.replacedBy.UID)
@@ -128,9 +128,6 @@ func (v *view) podsOrphaned() []Reason {
 		}
 		return fmt.Sprintf("%s of %s runs on without it", podNames(j.orphans), j.Object)
 	})
-	if v.stopped() {
-		return found
-	}
 	for _, p := range v.census.strays(v.Pods) {
 		ref := identity.SlotRef{Attempt: v.census.nonces[p.Nonce]}
 		found = append(found, Reason{PodOrphaned, ref, fmt.Sprintf("%s carries the nonce of attempt %s, and no acknowledged Job answers for it", p.Object, ref.Attempt)})
@@ -138,9 +135,10 @@ func (v *view) podsOrphaned() []Reason {
 	return found
 }
 
-// remaining: something of the Job was there when it was last read.
+// remaining: something of the Job was there when it was last read. Of a Job that
+// is gone nothing was, and of one in conflict other words are due.
 func (j *job) remaining() bool {
-	return !j.gone() && !j.conflict && len(j.orphans) == 0 && (j.current != nil || len(j.owned) > 0 || len(j.childHere) > 0)
+	return !j.conflict && len(j.orphans) == 0 && (j.current != nil || len(j.owned) > 0 || len(j.childHere) > 0)
 }
 
 func (v *view) jobsRemaining() []Reason {

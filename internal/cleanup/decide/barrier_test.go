@@ -42,6 +42,8 @@ func TestA6_7Barrier(t *testing.T) {
 		{"a replaced Job", atBarrier(replaceJob(api(deleted(second), reads(there(2*second, other))))), []Cause{JobConflict}},
 		{"a replaced child", atBarrier(replaceJob(api(deleted(second), child(there(3*second, other))))), []Cause{ChildConflict}},
 		{"an orphaned Pod", atBarrier(replaceLists(pods(3*second, orphan()))), []Cause{PodOrphaned}},
+		{"a replaced Job whose Pod is still there", atBarrier(replaceJob(api(deleted(second), reads(there(4*second, other)))), replaceLists(pods(3*second, ownedPod()))), []Cause{JobConflict}},
+		{"an orphaned Pod beside its Job", atBarrier(replaceJob(api(deleted(second), reads(there(2*second, jobUID, "x")))), replaceLists(pods(3*second, orphan()))), []Cause{PodOrphaned}},
 		{"an orphaned Pod with the nonce alone", atBarrier(replaceLists(pods(3*second, orphan(func(p *Pod) { p.ControllerUIDs = nil })))), []Cause{PodOrphaned}},
 		{"a Job that remains", atBarrier(replaceJob(api(deleted(second), reads(there(2*second, jobUID, "x"))))), []Cause{JobRemaining}},
 		{"an owned Pod that remains", atBarrier(replaceLists(pods(3*second, ownedPod()))), []Cause{JobRemaining}},
@@ -132,6 +134,61 @@ func TestVerdicts(t *testing.T) {
 				t.Errorf("got %s %v %v, want %s %v %v", c.Verdict, causes(c.Reasons), c.Unknown, row.verdict, row.causes, row.unknown)
 			}
 		})
+	}
+}
+
+// A6.8, A6.13: each reason says of which object it speaks, and what was found.
+func TestReasonsNameWhatTheyAreAbout(t *testing.T) {
+	job, pod, secret := api().Object.String(), object("Pod", "r-api-x", podUID).String(), secretRow().Object.String()
+	worker, policy := "Job ns/r-worker", "NetworkPolicy ns/r-network-policy"
+	resumed := func(s *State) {
+		stray := slot("api", "Job", Planned, absent(39*second))
+		stray.Ref.Attempt, stray.Nonce = "upgrade-preflight-resume.AAAAAAAA", "eeee"
+		s.Slots = append(s.Slots, stray)
+		s.Pods = []PodList{pods(3 * second), pods(5*second, orphan(func(p *Pod) { p.ControllerUIDs, p.Nonce = nil, "eeee" }))}
+	}
+	dependency := func(read Read) State {
+		return state(90*second, resources(goneJob(), secretRow(deleted(41*second), reads(read))), lists(pods(3*second), pods(5*second)), identified(40*second, 90*second))
+	}
+	for name, row := range map[string]struct {
+		state State
+		cause Cause
+		says  []string
+	}{
+		"a replaced Job":      {atBarrier(replaceJob(api(deleted(second), reads(there(2*second, other))))), JobConflict, []string{job, other}},
+		"a replaced child":    {atBarrier(replaceJob(api(deleted(second), child(there(3*second, other))))), ChildConflict, []string{pod, job, other}},
+		"an orphaned Pod":     {atBarrier(replaceLists(pods(3*second, orphan()))), PodOrphaned, []string{pod + " of " + job + " runs on"}},
+		"a stray Pod":         {atBarrier(resumed), PodOrphaned, []string{pod, "attempt upgrade-preflight-resume.AAAAAAAA,"}},
+		"a Job being deleted": {atBarrier(replaceJob(api(deleted(second), reads(there(2*second, jobUID, "x"))))), JobRemaining, []string{job + " is still there, held by the finalizers x"}},
+		"a Pod being deleted": {atBarrier(replaceLists(pods(3*second, ownedPod(func(p *Pod) { p.Deleting = true })))), JobRemaining, []string{job + " is gone, but its " + pod + " is still there, being deleted"}},
+		"an unread Job":       {atBarrier(replaceJob(api(deleted(second), reads(failed(2*second))))), JobUnreadable, []string{job}},
+		"unread Pods":         {atBarrier(replaceLists(podsFailed(3 * second))), PodsUnreadable, []string{"the Pods"}},
+		"an uncertain Job":    {atBarrier(slots(slot("worker", "Job", Uncertain, absent(39*second)))), JobCreateUncertain, []string{worker, ref("worker").String()}},
+		"an unexplained Job":  {atBarrier(slots(slot("worker", "Job", Rejected, there(39*second, other)))), JobUnexplained, []string{worker, other, ref("worker").String(), "rejected"}},
+		"an unread name":      {atBarrier(slots(slot("network-policy", "NetworkPolicy", Planned, failed(9*second)), slot("worker", "Job", Uncertain, absent(39*second)))), NameUnreadable, []string{policy, ref("network-policy").String()}},
+		"a replaced Secret":   {dependency(there(42*second, other)), DependencyConflict, []string{secret, other}},
+		"a Secret there":      {dependency(there(42*second, secretRow().Object.UID, "orphan")), DependencyRemaining, []string{secret, "orphan"}},
+		"an unread Secret":    {dependency(failed(42 * second)), DependencyUnreadable, []string{secret}},
+	} {
+		var text string
+		for _, reason := range concluded(t, row.state).Reasons {
+			if reason.Cause == row.cause {
+				text = reason.Text
+				if want := row.says[0]; strings.HasPrefix(want, job) && strings.Contains(text, "is gone, but") != strings.Contains(want, "is gone, but") {
+					t.Errorf("%s: %q", name, text)
+				}
+			}
+		}
+		for _, part := range row.says {
+			if !strings.Contains(text, part) {
+				t.Errorf("%s: %q does not say %q", name, text, part)
+			}
+		}
+	}
+	for _, reason := range concluded(t, atBarrier(resumed)).Reasons {
+		if reason.Ref.Attempt != "upgrade-preflight-resume.AAAAAAAA" {
+			t.Errorf("a stray Pod is told of %s", reason.Ref)
+		}
 	}
 }
 
