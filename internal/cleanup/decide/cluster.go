@@ -2,6 +2,7 @@ package decide
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/holdfast-project/holdfast/internal/identity"
@@ -85,23 +86,20 @@ func doubtAgain(recorded identity.Cluster, first, later ClusterRead) string {
 
 // clusterDoubt is the first doubt that any reading so far leaves.
 func clusterDoubt(s State) string {
-	if len(s.Cluster) == 0 {
-		return ""
-	}
-	first := s.Cluster[0]
-	if doubt := doubtCluster(s.Recorded, first); doubt != "" {
-		return doubt
-	}
-	for _, later := range s.Cluster[1:] {
-		if doubt := doubtAgain(s.Recorded, first, later); doubt != "" {
+	for i, read := range s.Cluster {
+		doubt := doubtCluster(s.Recorded, read)
+		if i > 0 {
+			doubt = doubtAgain(s.Recorded, s.Cluster[0], read)
+		}
+		if doubt != "" {
 			return doubt
 		}
 	}
 	return ""
 }
 
-// clusterReadSince reports whether the identity was read after t.
+// clusterReadSince reports whether the identity was read after t. The moment
+// itself is after it, since what the reading follows was answered by then.
 func clusterReadSince(s State, t time.Duration) bool {
-	n := len(s.Cluster)
-	return n > 0 && s.Cluster[n-1].Sent >= t
+	return slices.ContainsFunc(s.Cluster, func(read ClusterRead) bool { return read.Sent >= t })
 }

@@ -69,8 +69,12 @@ func TestA6_2FirstReading(t *testing.T) {
 				continue
 			}
 			c := *step.Conclusion
-			if c.Verdict != Incomplete || !strings.Contains(c.Reasons[0].Text, want[i]) {
-				t.Errorf("%s, recorded %d: %s, %q; want %q", name, i, c.Verdict, c.Reasons[0].Text, want[i])
+			text := c.Reasons[0].Text
+			if c.Verdict != Incomplete || !strings.Contains(text, want[i]) || strings.Contains(text, "again") {
+				t.Errorf("%s, recorded %d: %s, %q; want %q", name, i, c.Verdict, text, want[i])
+			}
+			if found, record, told := strings.Cut(text, " the UID "); told && (!strings.HasPrefix(record, other) || !strings.Contains(record, recordOf(found, s.Recorded))) {
+				t.Errorf("%s, recorded %d: %q does not name both UIDs", name, i, text)
 			}
 			if outcome(t, c, "api") != OutcomeUnreadable || outcome(t, c, "secret") != OutcomeRetained || outcome(t, c, "worker") != OutcomeUnreadable {
 				t.Errorf("%s, recorded %d: outcomes %+v", name, i, c.Resources)
@@ -83,6 +87,14 @@ func TestA6_2FirstReading(t *testing.T) {
 			}
 		}
 	}
+}
+
+// recordOf is what the evidence records of the one of the two that a reason is about.
+func recordOf(about string, recorded identity.Cluster) string {
+	if strings.Contains(about, "kube-system") {
+		return "records " + recorded.KubeSystemUID
+	}
+	return "records " + recorded.NamespaceUID
 }
 
 // A6.2: identity is the first thing that is read, and alone.
@@ -127,6 +139,23 @@ func TestA6_2IdentityAfterTheLastAbsenceRead(t *testing.T) {
 	s.Cluster[1].KubeSystem = NamespaceRead{Found: NamespaceDenied}
 	if c := concluded(t, s); c.Verdict != Complete {
 		t.Errorf("kube-system denied and the same namespace: %+v", c)
+	}
+}
+
+// A6.2: each reading counts, not the first and the last alone, and one that was
+// sent at the moment of the last answer is after it.
+func TestA6_2EveryReading(t *testing.T) {
+	gone := api(deleted(second), reads(absent(2*second)))
+	s := state(9*second, resources(gone), lists(pods(3*second), pods(5*second)), identified(5*second+latency))
+	if c := concluded(t, s); c.Verdict != Complete {
+		t.Errorf("read at the very end: %+v", c)
+	}
+	for at := 1; at < 4; at++ {
+		s := state(9*second, resources(gone), lists(pods(3*second), pods(5*second)), identified(6*second, 7*second, 8*second))
+		s.Cluster[at].Namespace.UID = other
+		if c := concluded(t, s); c.Verdict != Incomplete || !slices.Equal(causes(c.Reasons), []Cause{ClusterUnproven}) {
+			t.Errorf("doubt at reading %d: %s because of %v", at, c.Verdict, causes(c.Reasons))
+		}
 	}
 }
 
