@@ -126,6 +126,9 @@ func TestVerdicts(t *testing.T) {
 		{"A6.6 a dependency that remains", finish(secretRow(deleted(50*second), reads(there(51*second, secretRow().Object.UID, "orphan")))), Incomplete, []Cause{DependencyRemaining}, nil},
 		{"A6.5 a dependency that cannot be read", finish(secretRow(deleted(50*second), reads(failed(51*second)))), Incomplete, []Cause{DependencyUnreadable}, nil},
 		{"A6.5 a refused DELETE of what is gone", finish(secretRow(deleteFailed(50*second), reads(absent(51*second)))), Complete, nil, nil},
+		{"A6.6 an absence at its 30 s", finish(secretRow(deleted(50*second), reads(absent(80*second)))), Complete, nil, nil},
+		{"A6.5 an absence settles, whoever takes the name after it", finish(secretRow(deleted(50*second), reads(absent(51*second), there(52*second, other)))), Complete, nil, nil},
+		{"A6.4 a conflict settles too, whoever goes after it", finish(secretRow(deleted(50*second), reads(there(51*second, other), absent(52*second)))), Incomplete, []Cause{DependencyConflict}, nil},
 		{"A6.6 an absence after its 30 s", finish(secretRow(deleted(50*second), reads(absent(81*second)))), Incomplete, []Cause{DependencyUnreadable}, nil},
 	} {
 		t.Run(row.name, func(t *testing.T) {
@@ -174,6 +177,9 @@ func TestReasonsNameWhatTheyAreAbout(t *testing.T) {
 		for _, reason := range concluded(t, row.state).Reasons {
 			if reason.Cause == row.cause {
 				text = reason.Text
+				if strings.Contains(text, "%!") {
+					t.Errorf("%s: %q", name, text)
+				}
 				if want := row.says[0]; strings.HasPrefix(want, job) && strings.Contains(text, "is gone, but") != strings.Contains(want, "is gone, but") {
 					t.Errorf("%s: %q", name, text)
 				}

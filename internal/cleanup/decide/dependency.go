@@ -40,14 +40,10 @@ func foldDependency(r Resource) dependency {
 func (d *dependency) deadline() time.Duration { return d.deleted + Patience }
 
 func (d *dependency) ended(now time.Duration) (time.Duration, bool) {
-	switch {
-	case !d.asked:
-		return 0, false
-	case d.gone || d.conflict:
-		return d.endedAt, true
-	default:
+	if d.asked && !d.gone && !d.conflict {
 		return d.deadline(), now >= d.deadline()
 	}
+	return d.endedAt, d.gone || d.conflict
 }
 
 // repeatDelete is when the DELETE may be sent again: a read after its last
@@ -55,9 +51,11 @@ func (d *dependency) ended(now time.Duration) (time.Duration, bool) {
 // makes the repetition safe (A6.5); an object that is already being deleted
 // needs none, and a second DELETE could change what happens to its dependents.
 func repeatDelete(r Resource, current *Read) (at time.Duration, due bool) {
-	n := len(r.Deletes)
-	if n == 0 || current == nil || current.Deleting || current.Sent < r.Deletes[n-1].Answered {
-		return 0, false
+	if current == nil || current.Deleting {
+		return at, false
 	}
-	return r.Deletes[n-1].Answered + deletePause(n), true
+	// What was read was read after a first DELETE.
+	n := len(r.Deletes)
+	last := r.Deletes[n-1].Answered
+	return last + deletePause(n), current.Sent >= last
 }

@@ -235,14 +235,10 @@ func (j *job) replace(read Read, child *Child) {
 
 // ended reports whether the wait for this Job is over, and when that was.
 func (j *job) ended(now time.Duration) (time.Duration, bool) {
-	switch {
-	case !j.asked:
-		return 0, false
-	case j.conflict || j.settled:
-		return j.endedAt, true
-	default:
+	if j.asked && !j.conflict && !j.settled {
 		return j.deadline(), now >= j.deadline()
 	}
+	return j.endedAt, j.conflict || j.settled
 }
 
 // gone is the only answer that opens the barrier.

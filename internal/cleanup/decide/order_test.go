@@ -75,6 +75,7 @@ func TestA6_5RepeatedDeletes(t *testing.T) {
 		{"not while it is being deleted", secretRow(deleted(second), reads(deleting)), 9 * second, false},
 		{"not before it was read again", secretRow(deleteFailed(second)), 9 * second, false},
 		{"not on a read sent before the DELETE's answer", secretRow(deleteFailed(3*second), reads(there(3*second+5*time.Millisecond, own))), 9 * second, false},
+		{"on a read sent at the moment of the DELETE's answer", secretRow(deleteFailed(3*second), reads(there(3*second+latency, own))), 9 * second, true},
 		{"not after a failed read", secretRow(deleteFailed(second), reads(there(3*second, own), failed(4*second))), 9 * second, false},
 		{"not of a replacement", secretRow(deleteFailed(second), reads(there(3*second, other))), 9 * second, false},
 		{"each time later: not 2 s after the third", secretRow(deleteFailed(second), deleteFailed(2*second), deleteFailed(4*second), reads(there(5*second, own))), 7 * second, false},
@@ -95,6 +96,17 @@ func TestA6_6Backoff(t *testing.T) {
 		if got := pause(n + 1); got != ms*time.Millisecond {
 			t.Errorf("after %d reads: %s, want %d ms", n+1, got, ms)
 		}
+	}
+	if got := pause(1000); got != second {
+		t.Errorf("after a thousand reads: %s", got)
+	}
+	for n, s := range []time.Duration{1, 2, 4, 8, 8} {
+		if got := deletePause(n + 1); got != s*second {
+			t.Errorf("after %d DELETEs: %s, want %d s", n+1, got, s)
+		}
+	}
+	if nextRead(nil) != 0 || nextList(nil) != 0 {
+		t.Error("a first read waits for something")
 	}
 	s := state(second, resources(api(deleted(second), reads(there(second+latency, jobUID)))), lists(pods(second+latency)))
 	s.Now = second + latency

@@ -195,10 +195,10 @@ func deletePause(n int) time.Duration {
 
 func doubled(first, longest time.Duration, n int) time.Duration {
 	d := first
-	for i := 1; i < n && d < longest; i++ {
-		d *= 2
+	for i := 1; i < n; i++ {
+		d = min(2*d, longest)
 	}
-	return min(d, longest)
+	return d
 }
 
 // nextRead is when a name with these reads may be read again.

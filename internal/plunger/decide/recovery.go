@@ -55,10 +55,10 @@ func (m Memory) BackoffDelay() time.Duration {
 		return 0
 	}
 	delay := backoffFirst
-	for i := 1; i < m.Recoveries && delay < backoffMost; i++ {
-		delay *= 2
+	for i := 1; i < m.Recoveries; i++ {
+		delay = min(2*delay, backoffMost)
 	}
-	return min(delay, backoffMost)
+	return delay
 }
 
 // backoff: never a hot loop, and visible (B4.2).
