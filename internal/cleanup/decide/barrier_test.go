@@ -219,6 +219,12 @@ func TestA6_13Candidate(t *testing.T) {
 			t.Errorf("the UID is not named: %s", e.Detail)
 		}
 	}
+	// A slot without a nonce shares none with an object without one.
+	bare := slot("worker", "Job", Uncertain, there(39*second, other))
+	bare.Nonce = ""
+	if c := concluded(t, atBarrier(slots(bare))); c.Slots[0].CarriesNonce {
+		t.Error("nothing is carried")
+	}
 }
 
 // A6.14: reads before the Jobs' end do not open the barrier, and a name is read

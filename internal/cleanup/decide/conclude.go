@@ -1,6 +1,8 @@
 package decide
 
 import (
+	"slices"
+
 	"github.com/holdfast-project/holdfast/internal/identity"
 )
 
@@ -100,11 +102,8 @@ func (v *view) conclude() Conclusion {
 		ref := identity.SlotRef{Attempt: v.census.nonces[p.Nonce]}
 		c.Pods = append(c.Pods, podEnding(ref, p, Orphaned))
 	}
-	for _, ending := range c.Resources {
-		if ending.Outcome == OutcomeRetained {
-			c.Retained = v.barrier()
-			break
-		}
+	if slices.ContainsFunc(c.Resources, func(e Ending) bool { return e.Outcome == OutcomeRetained }) {
+		c.Retained = v.barrier()
 	}
 	return c
 }
@@ -165,7 +164,7 @@ func (v *view) endSlot(slot Slot) Ending {
 		// Its create may be uncertain too; what is there is what a human needs.
 		e.Outcome, e.Found, e.Detail = OutcomeUnexplained, &read, unexplained(slot)
 		e.CarriesNonce = read.Nonce != "" && read.Nonce == slot.Nonce
-	case v.stopped() || v.unread(slot) != "":
+	case v.unread(slot) != "":
 		e.Outcome = OutcomeUnreadable
 	default:
 		e.Outcome = v.absent()

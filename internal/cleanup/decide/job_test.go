@@ -210,6 +210,14 @@ func TestA6_3Strays(t *testing.T) {
 			t.Errorf("%s: %d strays, want %d", name, got, row.want)
 		}
 	}
+	if got := newCensus(state(0, resources(secretRow()), slots(uncertain))).strays([]PodList{pods(second, stray)}); len(got) != 1 {
+		t.Errorf("beside an acknowledged Secret: %d strays, want 1", len(got))
+	}
+	uncertain.Ref.Attempt, uncertain.Nonce = "upgrade-preflight-resume.AAAAAAAA", "eeee"
+	owned := ownedPod(func(p *Pod) { p.Nonce = "eeee" })
+	if got := newCensus(state(0, resources(api()), slots(uncertain))).strays([]PodList{pods(second, owned)}); len(got) != 0 {
+		t.Errorf("a Pod that another attempt's Job owns is a stray")
+	}
 }
 
 func (p Pod) ownedBy(uid string) Pod {

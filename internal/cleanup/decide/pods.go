@@ -93,7 +93,7 @@ func listed(lists []PodList) (at time.Duration, ok bool) {
 			return list.Answered, true
 		}
 	}
-	return 0, false
+	return at, false
 }
 
 // nextList is when Pods may be listed again.
