@@ -45,6 +45,45 @@ const plantedList = `- name: take-the-smaller
   tests: ["./p"]
 `
 
+// The lists in the tree name what is in the tree: every planted fault its text,
+// every explained survivor a change that is still made. Whether tests notice them
+// is what "make mutants" says.
+func TestTheListsAreUpToDate(t *testing.T) {
+	t.Chdir("../..")
+	planted, err := readPlanted("test/mutants/planted")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(planted) < 110 {
+		t.Errorf("%d planted faults, there were 110", len(planted))
+	}
+	names := map[string]bool{}
+	for _, f := range planted {
+		if names[f.name] {
+			t.Errorf("%s is planted twice", f.name)
+		}
+		names[f.name] = true
+	}
+	for _, dir := range []string{"internal/cleanup/decide", "internal/preflight/decide", "internal/plunger/decide"} {
+		generated, err := generate(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range generated {
+			names[f.name] = true
+		}
+	}
+	explained, err := readSurvivors("test/mutants/survivors.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name := range explained {
+		if !names[name] {
+			t.Errorf("%s is explained, and no such change is made", name)
+		}
+	}
+}
+
 // A tool that reports must itself be able to report both ways: every fault of a
 // tested package is caught but the one that changes nothing, a test that asserts
 // nothing is found out, and so is a list that is out of date.

@@ -104,11 +104,9 @@ func (j *job) take(e event) {
 }
 
 // fail discards every sign of absence so far: only successful reads after the
-// last failure settle. What is settled stays so; a failure is no sign of life.
+// last failure settle. What is settled stays so, since a failure is no sign of
+// life; but if the Job comes alive again, its absence must be read anew.
 func (j *job) fail(at time.Duration) {
-	if j.settled {
-		return
-	}
 	j.failedAt = at
 	j.confirmed, j.quiet, j.twice = false, false, false
 	clear(j.childGone)
@@ -121,24 +119,25 @@ func (j *job) alive() {
 
 func (j *job) takeRead(read Read) {
 	j.current = nil
-	if read.Found == Failed {
+	switch {
+	case read.Found == Failed:
 		j.fail(read.Answered)
-		return
-	}
-	if read.Found == Present {
-		if read.UID != j.Object.UID {
-			j.replace(read, nil)
-			return
-		}
+	case read.Found == Absent:
+		j.takeAbsence(read)
+	case read.UID != j.Object.UID:
+		j.replace(read, nil)
+	default:
 		j.current, j.confirmed = &read, false
 		j.alive()
-		return
 	}
+}
+
+func (j *job) takeAbsence(read Read) {
 	if !j.everAbsent {
 		j.everAbsent, j.absentAt = true, read.Answered
 		j.lateWindow = j.Released && !j.podSeen
 	}
-	if !j.confirmed && read.Sent >= j.failedAt {
+	if read.Sent >= j.failedAt {
 		j.confirmed, j.since = true, read.Answered
 	}
 }
@@ -201,8 +200,8 @@ func (j *job) takeQuiet(list PodList) {
 // a released Job may still be waiting in a webhook. Once a Pod of it was seen,
 // there is nothing left to wait for but that Pod.
 func (j *job) windowEnd() time.Duration {
-	if !j.everAbsent || !j.lateWindow || j.podSeen {
-		return 0
+	if !j.lateWindow || j.podSeen {
+		return j.absentAt
 	}
 	return j.absentAt + LatePodWindow
 }
@@ -211,14 +210,14 @@ func (j *job) windowEnd() time.Duration {
 // lies outside it, and what appears in the window gets the same time again.
 func (j *job) deadline() time.Duration {
 	d := j.deleted + Patience
-	if j.everAbsent && j.lateWindow && j.absentAt <= d {
+	if j.lateWindow && j.absentAt <= d {
 		return j.absentAt + LatePodWindow + Patience
 	}
 	return d
 }
 
 func (j *job) settle(at time.Duration) {
-	if j.settled || !j.twice || !j.confirmed || at > j.deadline() {
+	if j.settled || !j.twice || at > j.deadline() {
 		return
 	}
 	for _, child := range j.Children {

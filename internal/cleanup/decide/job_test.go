@@ -80,6 +80,12 @@ func TestJobHistories(t *testing.T) {
 			api(deleted(s), child(absent(3*s)), reads(absent(2*s), absent(5*s))), []PodList{podsFailed(4 * s), pods(6 * s), pods(8 * s)}, 8 * s, waiting},
 		{"A6.3 a failure after all was settled changes nothing",
 			api(deleted(s), reads(absent(2*s))), []PodList{pods(3 * s), pods(5 * s), podsFailed(6 * s)}, 7 * s, OutcomeAbsent},
+		{"A6.3 a failure after all was settled counts if it comes alive again",
+			api(deleted(s), reads(absent(2*s))), []PodList{pods(3 * s), pods(5 * s), podsFailed(6 * s), pods(7*s, ownedPod()), pods(9 * s), pods(11 * s)}, 12 * s, waiting},
+		{"A6.3 and is settled by an absence read after it",
+			api(deleted(s), reads(absent(2*s), absent(8*s))), []PodList{pods(3 * s), pods(5 * s), podsFailed(6 * s), pods(7*s, ownedPod()), pods(9 * s), pods(11 * s)}, 12 * s, OutcomeAbsent},
+		{"A6.3 a failed read is no absence, however fast its answer",
+			api(deleted(s), reads(Read{Sent: 2 * s, Answered: 2 * s, Found: Failed})), []PodList{pods(3 * s), pods(5 * s)}, 31 * s, OutcomeUnreadable},
 		{"A6.3 reads that never succeed",
 			api(deleted(s), reads(failed(2*s), failed(20*s))), []PodList{pods(3 * s), pods(5 * s)}, 31 * s, OutcomeUnreadable},
 		{"A6.3 lists that never succeed",
@@ -106,6 +112,12 @@ func TestJobHistories(t *testing.T) {
 			api(released, deleted(s), reads(absent(2*s))), []PodList{pods(3 * s), pods(5 * s), pods(47*s + 9*time.Millisecond)}, 48 * s, waiting},
 		{"A6.3 the window counts from the first 404, failures or not",
 			api(released, deleted(s), reads(absent(2*s), absent(41*s))), []PodList{pods(3 * s), podsFailed(40 * s), pods(42 * s), pods(48 * s)}, 48 * s, OutcomeAbsent},
+		{"A6.3 the window does not count from a failed read",
+			api(released, deleted(s), reads(failed(2*s), absent(20*s))), []PodList{pods(21 * s), pods(23 * s), pods(49 * s)}, 50 * s, waiting},
+		{"A6.3 a Pod that came and went ends the window, whoever else has Pods",
+			api(released, deleted(s), reads(absent(2*s))), []PodList{pods(3*s, ownedPod()), pods(5*s, Pod{Owners: []string{other}}), pods(7*s, Pod{Owners: []string{other}})}, 7 * s, OutcomeAbsent},
+		{"A6.6 a 404 after its time opens no window",
+			api(released, deleted(s), reads(absent(32*s))), nil, 33 * s, OutcomeUnreadable},
 		{"A6.3 no window when a Pod was seen before",
 			api(released, deleted(s), reads(there(2*s, jobUID), absent(4*s))), []PodList{pods(3*s, ownedPod()), pods(5 * s), pods(7 * s)}, 7 * s, OutcomeAbsent},
 		{"A6.3 no window when a Pod was seen by its owner alone",
@@ -161,6 +173,24 @@ func TestA6_4EndOfAConflict(t *testing.T) {
 	j := foldJob(row, []PodList{pods(5 * second), pods(7 * second)}, newCensus(state(0, resources(row))))
 	if at, over := j.ended(8 * second); !over || at != 2*second || j.gone() {
 		t.Errorf("ended %v at %s, gone %v", over, at, j.gone())
+	}
+}
+
+// A6.3, A6.4: what comes after all was settled does not move its end, unless it is
+// a sign of life or another object.
+func TestA6_3EndOfASettledJob(t *testing.T) {
+	row := api(deleted(second), reads(absent(2*second)))
+	fold := func(row Resource, list ...PodList) job {
+		return foldJob(row, append([]PodList{pods(3 * second), pods(5 * second)}, list...), newCensus(state(0, resources(row))))
+	}
+	j := fold(row, pods(9*second))
+	if at, over := j.ended(10 * second); !over || at != 5*second || !j.gone() {
+		t.Errorf("ended %v at %s, gone %v", over, at, j.gone())
+	}
+	row.Reads = append(row.Reads, there(6*second, other))
+	j = fold(row)
+	if at, over := j.ended(10 * second); !over || at != 6*second || j.gone() {
+		t.Errorf("replaced after it was settled: ended %v at %s, gone %v", over, at, j.gone())
 	}
 }
 

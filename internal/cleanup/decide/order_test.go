@@ -18,6 +18,14 @@ func TestA6_3JobsFirstSideBySide(t *testing.T) {
 	}
 }
 
+// A6.3: a Job's time begins with its own DELETE, however late that is.
+func TestA6_3LateBegin(t *testing.T) {
+	s := state(40*second, resources(api(), secretRow()))
+	if step := Decide(s); !slices.Equal(step.Requests, []Request{deleteOf("api", Foreground)}) {
+		t.Errorf("got %+v", step)
+	}
+}
+
 // A6.3: after a Job's DELETE, the Job, its recorded children and the Pods are
 // read; one list serves all Jobs; a slow DELETE does not hold up the others.
 func TestA6_3ReadsBesideASlowDelete(t *testing.T) {
