@@ -36,7 +36,7 @@ func (e *engine) takeCluster(a answer) error {
 	if err := e.failed(a.cluster.KubeSystem.Err, recorded && a.cluster.KubeSystem.Presence == kube.NotRead); err != nil {
 		return err
 	}
-	return e.record.cluster(a)
+	return e.record.cluster(a, e.namespace)
 }
 
 func namespaceRead(o kube.Observation) decide.NamespaceRead {

@@ -94,8 +94,8 @@ func Run(ctx context.Context, config Config) (Outcome, error) {
 	if err != nil {
 		return Outcome{}, err
 	}
-	for _, reason := range conclusion.Reasons {
-		if err := e.report(reason.Text); err != nil {
+	for _, line := range unconfirmed(conclusion) {
+		if err := e.report(line); err != nil {
 			return Outcome{}, err
 		}
 	}

@@ -107,7 +107,7 @@ func TestA6_9Published(t *testing.T) {
 			t.Errorf("the Audit-ID is %q", r.PlannedNames[0].AuditID)
 		}
 		lines := string(b.read(path.Join(path.Dir(outcome.Path), "preflight-cleanup.err")))
-		if strings.Count(lines, "\n") != 1 || !strings.Contains(lines, "upgrade-preflight/api") {
+		if strings.Count(lines, "\n") != 3 || !strings.Contains(lines, "upgrade-preflight/api") {
 			t.Errorf("the error file says %q", lines)
 		}
 		for _, d := range b.cluster.deletes() {

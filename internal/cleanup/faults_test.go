@@ -161,6 +161,55 @@ func TestA6_9ErrorLines(t *testing.T) {
 	})
 }
 
+// A6.9: a line for each resource that is not confirmed absent, and none for the
+// others: for what the barrier kept, and for what was not even asked for because the
+// cluster is another one.
+func TestA6_9EachUnconfirmedResourceHasALine(t *testing.T) {
+	lines := func(b *bench) string {
+		outcome := b.run()
+		return string(b.read(path.Join(path.Dir(outcome.Path), "preflight-cleanup.err")))
+	}
+	bubble(t, "kept", func(t *testing.T) {
+		b := newBench(t, Acknowledged, Acknowledged, WithChild, Uncertain)
+		got := lines(b)
+		for _, want := range []string{"retained: " + b.object("secret").String(), "retained: " + b.object("network-policy").String(), "upgrade-preflight/api"} {
+			if strings.Count(got, want) != 1 {
+				t.Errorf("%q is there %d times:\n%s", want, strings.Count(got, want), got)
+			}
+		}
+		if strings.Contains(got, "upgrade-preflight/migration") {
+			t.Errorf("what is gone has a line:\n%s", got)
+		}
+	})
+	bubble(t, "another cluster", func(t *testing.T) {
+		b := newBench(t, Acknowledged, Acknowledged, WithChild)
+		b.cluster.cluster.KubeSystemUID = "99999999-0000-4000-8000-000000000009"
+		got := lines(b)
+		for _, slot := range []identity.Slot{"secret", "network-policy", "migration"} {
+			if !strings.Contains(got, b.object(slot).String()) {
+				t.Errorf("nothing is said of %s:\n%s", slot, got)
+			}
+		}
+	})
+}
+
+// A6.1, A6.2: the readback of a Namespace that is gone says which one that is.
+func TestReadbackOfAnAbsentNamespace(t *testing.T) {
+	bubble(t, "", func(t *testing.T) {
+		b := newBench(t)
+		b.cluster.cluster.NamespaceUID = ""
+		outcome := b.run()
+		directory := path.Join(path.Dir(outcome.Path), "observations")
+		var all strings.Builder
+		for _, name := range b.names(directory) {
+			all.Write(b.read(path.Join(directory, name)))
+		}
+		if want := `"name": "` + b.inventory.Parameters.Namespace + `"`; !strings.Contains(all.String(), want) {
+			t.Errorf("no readback has %s:\n%s", want, all.String())
+		}
+	})
+}
+
 // A6.8: what a readback keeps is identity, whatever else the Meta holds.
 func TestA6_8ReadbacksKeepIdentity(t *testing.T) {
 	bubble(t, "", func(t *testing.T) {

@@ -129,6 +129,9 @@ func (m *model) ClusterIdentity(ctx context.Context, namespace string) kube.Clus
 		if err := m.ask(ctx, sent{verb: "get", object: object}); err != nil {
 			return kube.Observation{Err: &kube.Unreadable{Answer: kube.Answer{Verb: "get", Object: object}, Cause: err}}
 		}
+		if uid == "" {
+			return kube.Observation{Presence: kube.Absent, Err: &kube.Gone{Answer: kube.Answer{Verb: "get", Object: object, Code: 404}}}
+		}
 		object.UID = uid
 		return kube.Observation{Presence: kube.Present, Meta: kube.Meta{Object: object}}
 	}

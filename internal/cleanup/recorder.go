@@ -48,11 +48,11 @@ func (r *recorder) progress(at time.Duration, ref identity.SlotRef, object ident
 }
 
 // cluster keeps a reading of the cluster's identity.
-func (r *recorder) cluster(a answer) error {
+func (r *recorder) cluster(a answer, namespace string) error {
 	for _, o := range []struct {
 		name string
 		kube.Observation
-	}{{a.cluster.Namespace.Meta.Object.Name, a.cluster.Namespace}, {"kube-system", a.cluster.KubeSystem}} {
+	}{{namespace, a.cluster.Namespace}, {"kube-system", a.cluster.KubeSystem}} {
 		asked := identity.Object{APIVersion: "v1", Kind: "Namespace", Name: o.name}
 		if err := r.observed(a, identity.SlotRef{}, asked, o.Observation); err != nil {
 			return err

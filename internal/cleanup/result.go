@@ -1,6 +1,8 @@
 package cleanup
 
 import (
+	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -88,6 +90,23 @@ func (e *engine) texts(reasons []decide.Reason) []string {
 		texts = append(texts, e.Redact(reason.Text))
 	}
 	return texts
+}
+
+// unconfirmed has a line for each reason why the verdict is not complete, and for
+// each resource and planned name that is not confirmed absent and that no reason is
+// about, such as a Secret that the barrier kept (A6.9).
+func unconfirmed(c *decide.Conclusion) (lines []string) {
+	named := map[identity.SlotRef]bool{}
+	for _, reason := range c.Reasons {
+		named[reason.Ref] = true
+		lines = append(lines, reason.Text)
+	}
+	for _, ending := range slices.Concat(c.Resources, c.Slots) {
+		if ending.Outcome != decide.OutcomeAbsent && !named[ending.Ref] {
+			lines = append(lines, fmt.Sprintf("%s: %s (%s)", ending.Outcome, ending.Object, ending.Ref))
+		}
+	}
+	return lines
 }
 
 // list is never null in JSON.

@@ -161,6 +161,9 @@ const (
 	MaxCreateErrorBytes = 64 << 10
 	// MaxLogBytes bounds preflight-<slot>.log.
 	MaxLogBytes = 4 << 20
+	// MaxReasonBytes bounds the reason of a rejection, which is one word unless
+	// a webhook made it up.
+	MaxReasonBytes = 1 << 10
 	// MaxStatementBytes bounds the text of a release owner's statement.
 	MaxStatementBytes = 4 << 10
 )

@@ -66,6 +66,7 @@ func (r *Rejected) required() []requirement {
 	return []requirement{
 		{"auditID", ValidAuditID(r.AuditID)},
 		{"code", DefiniteRefusal(r.Code, r.NotSent)},
+		{"reason", len(r.Reason) <= MaxReasonBytes},
 		{"time", ValidTime(r.Time)},
 	}
 }

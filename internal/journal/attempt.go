@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"strings"
 	"time"
 
 	"github.com/holdfast-project/holdfast/internal/durable"
@@ -180,7 +181,9 @@ func (a *Attempt) Child(name identity.Slot, pod identity.Object, ownerUID string
 // Rejection is a definite refusal (A3.7).
 type Rejection struct {
 	// Code is the HTTP status, 0 when NotSent.
-	Code    int
+	Code int
+	// Reason is the server's, which a webhook words as it likes: the caller has
+	// redacted it, and what is over evidence.MaxReasonBytes is cut off.
 	Reason  string
 	NotSent bool
 }
@@ -194,7 +197,7 @@ func (a *Attempt) Reject(name identity.Slot, r Rejection, now time.Time) error {
 	}
 	rejection := &evidence.Rejected{
 		Record: a.record(name), AuditID: s.auditID, Code: r.Code,
-		Reason: r.Reason, NotSent: r.NotSent, Time: evidence.FormatTime(now),
+		Reason: cut(r.Reason, evidence.MaxReasonBytes), NotSent: r.NotSent, Time: evidence.FormatTime(now),
 	}
 	if err := evidence.CheckRequired(rejection); err != nil {
 		return misuse("the rejection of %s %w", name, err)
@@ -204,6 +207,13 @@ func (a *Attempt) Reject(name identity.Slot, r Rejection, now time.Time) error {
 	}
 	s.phase = rejected
 	return nil
+}
+
+// cut bounds a text that a record holds, and takes out of it what is no UTF-8: a
+// record over its size, or one that does not re-encode to its own bytes, would be
+// refused by the loader, and with it everything else of the run (A1.5, A1.6).
+func cut(text string, bound int) string {
+	return strings.ToValidUTF8(text[:min(len(text), bound)], "")
 }
 
 // CreateError keeps a create's raw error, which the caller has redacted, up to

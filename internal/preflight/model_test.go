@@ -1,6 +1,7 @@
 package preflight
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -53,6 +54,8 @@ type answer struct {
 	outcome kube.Outcome
 	// applied lets the object come to exist all the same.
 	applied bool
+	// reason is the Status's, "Injected" when empty.
+	reason string
 }
 
 type model struct {
@@ -77,6 +80,8 @@ type model struct {
 	cutLog bool
 	// podHangs lets no Job end.
 	podHangs bool
+	// refused is what the first DELETE is answered with, once.
+	refused error
 	// stalled is called by a release and a log, in place of an answer.
 	stalled func(ctx context.Context, verb string) error
 }
@@ -190,7 +195,7 @@ func (m *model) Create(ctx context.Context, want kube.CreateRequest) kube.Create
 		m.objects = append(m.objects, &stored{object: object, nonce: want.Nonce})
 	}
 	if other {
-		return kube.Created{Outcome: given.outcome, Code: codeOf(given.outcome), Reason: "Injected", Err: errors.New("injected")}
+		return kube.Created{Outcome: given.outcome, Code: codeOf(given.outcome), Reason: cmp.Or(given.reason, "Injected"), Err: errors.New("injected")}
 	}
 	return kube.Created{Outcome: kube.Acknowledged, Code: 201, Meta: kube.Meta{Object: object, Nonce: want.Nonce, CreationTimestamp: "2026-01-02T03:04:05Z"}}
 }
@@ -302,6 +307,10 @@ func (m *model) Delete(ctx context.Context, object identity.Object, _ kube.Propa
 		return ctx.Err()
 	}
 	m.note("delete", object.Kind)
+	if err := m.refused; err != nil {
+		m.refused = nil
+		return err
+	}
 	var kept []*stored
 	for _, s := range m.objects {
 		if s.object.UID != object.UID && s.owner != object.UID {

@@ -250,7 +250,7 @@ func (r *run) progress(p cleanup.Progress) {
 	if p.Ref.Slot == "" {
 		return // the reads of the Namespaces belong to no slot
 	}
-	r.Report.Slot(r.label(p.Ref), "cleanup", p.Text, Busy)
+	r.Report.Slot(r.label(p.Ref), "cleanup", r.Redact.String(p.Text), Busy)
 }
 
 // label is how a slot is called: by its name alone in the attempt of this very

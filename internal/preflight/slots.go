@@ -130,7 +130,7 @@ func (a *attempt) settle(slot render.Slot, auditID string, created kube.Created)
 	if created.Outcome != kube.Rejected && created.Outcome != kube.Unsent {
 		return identity.Object{}, &Uncertain{Slot: slot.Name, Object: slot.Object, AuditID: auditID, Reason: reason}
 	}
-	rejection := journal.Rejection{Code: created.Code, Reason: created.Reason, NotSent: created.Outcome == kube.Unsent}
+	rejection := journal.Rejection{Code: created.Code, Reason: a.Redact.String(created.Reason), NotSent: created.Outcome == kube.Unsent}
 	if err := a.records.Reject(slot.Name, rejection, time.Now()); err != nil {
 		return identity.Object{}, &NotDurable{Err: err}
 	}

@@ -172,7 +172,7 @@ func cleanUp(t *testing.T, m *model, dir *evidence.Dir, inventory *evidence.Inve
 func TestEachCreateEachAnswer(t *testing.T) {
 	profile := exampleProfile(t)
 	for n := range 5 {
-		for _, given := range []answer{{kube.Unknown, false}, {kube.Unknown, true}, {kube.Rejected, false}, {kube.Unsent, false}} {
+		for _, given := range []answer{{outcome: kube.Unknown}, {outcome: kube.Unknown, applied: true}, {outcome: kube.Rejected}, {outcome: kube.Unsent}} {
 			t.Run(fmt.Sprintf("create %d %s applied %v", n, given.outcome, given.applied), func(t *testing.T) {
 				one := try(t, profile, func(one *trial) { one.model.creates[n] = given })
 				if one.model.created != n+1 {
@@ -308,5 +308,43 @@ func TestLogThatIsCutOff(t *testing.T) {
 	}
 	if kept == 0 {
 		t.Error("the whole lines are not kept")
+	}
+}
+
+// A3.3, A3.7, A1.6: a webhook words the reason of its refusal as it likes. Whatever
+// that holds, no Secret value gets into the evidence, and the evidence stays such
+// that cleanup accepts it.
+func TestReasonOfARefusal(t *testing.T) {
+	for name, reason := range map[string]string{
+		"holds a Secret value":    "token example-token-5c1e0f is too weak",
+		"is larger than a record": strings.Repeat("no ", 1<<15),
+		"is cut within a letter":  strings.Repeat("é", evidence.MaxReasonBytes)[1:],
+	} {
+		t.Run(name, func(t *testing.T) {
+			one := try(t, exampleProfile(t), func(one *trial) {
+				one.model.creates[3] = answer{outcome: kube.Rejected, reason: reason}
+			})
+			var rejected *Rejected
+			if !errors.As(one.err, &rejected) || len(one.model.left()) > 0 || one.outcome.Result.Verdict != evidence.Complete {
+				t.Errorf("%v; left %v", one.err, one.model.left())
+			}
+			for path, content := range one.model.disk.Files() {
+				if strings.Contains(content, "example-token") {
+					t.Errorf("%s holds a Secret value: %q", path, content)
+				}
+			}
+		})
+	}
+}
+
+// A6.8: what refuses a deletion of the run's own cleanup may quote a Secret: it gets
+// all of it.
+func TestRefusedDeletionIsShownWithoutSecrets(t *testing.T) {
+	one := try(t, exampleProfile(t), func(one *trial) {
+		one.model.refused = errors.New("denied while token is example-token-5c1e0f")
+	})
+	shown := strings.Join(one.config.Report.(*silent).lines, "\n")
+	if one.err != nil || strings.Contains(shown, "example-token") || !strings.Contains(shown, "denied while token is") {
+		t.Errorf("%v\n%s", one.err, shown)
 	}
 }

@@ -11,6 +11,7 @@ package advice
 
 import (
 	"fmt"
+	"path"
 	"strings"
 
 	"github.com/holdfast-project/holdfast/internal/evidence"
@@ -95,10 +96,10 @@ func (s *summary) resource(r evidence.ResourceResult) {
 	s.line(0, "%s: %s (%s)", r.Outcome, r.Object, r.SlotRef)
 	switch r.Outcome {
 	case evidence.Conflict:
-		s.line(1, "another object has the name now, UID %s; ours is gone, and that one was not touched: find out who made it", r.FoundUID)
+		s.conflict(r)
 	case evidence.Remaining:
 		s.line(1, "%s", r.Detail)
-		s.line(1, "ask the owner of a finalizer why it is held, do not strip it; then run cleanup again")
+		s.line(1, "ask the owner of a finalizer why it is held, do not strip it; where its deletion was refused, preflight-cleanup.err says why: correct that; then run cleanup again")
 	case evidence.Orphaned:
 		s.line(1, "its Pods below run on without it; when they are gone, run cleanup again")
 	case evidence.Retained:
@@ -108,6 +109,16 @@ func (s *summary) resource(r evidence.ResourceResult) {
 		s.line(1, "%s", orElse(r.Detail, "it could not be read"))
 		s.line(1, "correct access or connectivity and run cleanup again")
 	}
+}
+
+// conflict tells a Job whose own name belongs to another object, and is gone, from
+// one whose Pod was replaced: that Job may be there still.
+func (s *summary) conflict(r evidence.ResourceResult) {
+	if r.FoundUID == "" {
+		s.line(1, "%s; that one was not touched: find out who made it", r.Detail)
+		return
+	}
+	s.line(1, "another object has the name now, UID %s; ours is gone, and that one was not touched: find out who made it", r.FoundUID)
 }
 
 func (s *summary) pod(p evidence.PodResult) {
@@ -179,9 +190,13 @@ func (s *summary) audit(id string) {
 }
 
 func (s *summary) reconcile(ref identity.SlotRef) {
+	program := ui.Program
+	if s.inventory.Parameters.HelperRetained {
+		program = path.Join(s.inventory.Journal.Directory.Path, evidence.HelperDirectory, evidence.HelperFile)
+	}
 	s.line(1, "when the release owner has settled what became of it:")
 	s.lines = append(s.lines, "    "+ui.Quote([]string{
-		ui.Program, "reconcile", "--evidence-dir", s.inventory.Journal.Directory.Path, "--slot", ref.String(), "--statement", "what was found, and by whom",
+		program, "reconcile", "--evidence-dir", s.inventory.Journal.Directory.Path, "--slot", ref.String(), "--statement", "what was found, and by whom",
 	}))
 }
 

@@ -16,7 +16,7 @@ const (
 
 func inventory() *evidence.Inventory {
 	return &evidence.Inventory{
-		Parameters: evidence.Parameters{Kubeconfig: "/secure/it's/kubeconfig", Context: "prod", Namespace: "ns"},
+		Parameters: evidence.Parameters{Kubeconfig: "/secure/it's/kubeconfig", Context: "prod", Namespace: "ns", HelperRetained: true},
 		Journal:    evidence.Journal{Directory: identity.Directory{Path: "/secure/evi dence"}},
 	}
 }
@@ -67,7 +67,7 @@ func TestA6_13Summary(t *testing.T) {
 		"complete": {evidence.Result{Verdict: evidence.Complete, Resources: []evidence.ResourceResult{{Outcome: evidence.Absent}}},
 			[]string{"cleanup complete: 1 recorded"}, []string{"kubectl", "incomplete"}},
 		"uncertain, nothing found": {evidence.Result{PlannedNames: []evidence.PlannedResult{uncertain}},
-			[]string{"settles nothing", auditID, `select(.auditID == "` + auditID, "reconcile --evidence-dir '/secure/evi dence' --slot upgrade-preflight/api"}, []string{"kubectl"}},
+			[]string{"settles nothing", auditID, `select(.auditID == "` + auditID, "'/secure/evi dence/helper/upgrade-production-images' reconcile --evidence-dir '/secure/evi dence' --slot upgrade-preflight/api"}, []string{"kubectl"}},
 		"uncertain, found with the nonce": {evidence.Result{PlannedNames: []evidence.PlannedResult{candidate}},
 			[]string{uidOther, "it carries the plan's nonce", Caution, jobCommand}, []string{"settles nothing"}},
 		"uncertain, found without it": {evidence.Result{PlannedNames: []evidence.PlannedResult{foreign}},
@@ -86,6 +86,12 @@ func TestA6_13Summary(t *testing.T) {
 			[]string{"are kept", "only after every Job and its Pods are seen gone", uidOurs, "Orphan"}, nil},
 		"remaining": {evidence.Result{Reasons: []string{"it is held"}, Resources: []evidence.ResourceResult{{Outcome: evidence.Remaining, Detail: "held by the finalizers a/b", Object: place("Job", "r-api", uidOurs)}}},
 			[]string{"- it is held", "a/b", "do not strip it"}, []string{"kubectl"}},
+		"its deletion was refused": {evidence.Result{Resources: []evidence.ResourceResult{{Outcome: evidence.Remaining, Detail: "its deletion has not begun", Object: place("Job", "r-api", uidOurs)}}},
+			[]string{"its deletion has not begun", "preflight-cleanup.err says why"}, []string{"kubectl"}},
+		"a replaced Pod says nothing of its Job": {evidence.Result{
+			Resources: []evidence.ResourceResult{{Outcome: evidence.Conflict, Detail: "Pod ns/r-api-x was replaced by another object with the UID " + uidOther, Object: place("Job", "r-api", uidOurs)}},
+			Pods:      []evidence.PodResult{{SlotRef: ref("api"), Relation: "conflict", Object: place("Pod", "r-api-x", uidOurs)}}},
+			[]string{"Pod ns/r-api-x was replaced", uidOther, "not touched"}, []string{"ours is gone", "kubectl", "UID ;"}},
 		"a replacement gets no command": {evidence.Result{Resources: []evidence.ResourceResult{{Outcome: evidence.Conflict, FoundUID: uidOther, Object: place("Job", "r-api", uidOurs)}}},
 			[]string{uidOther, "not touched"}, []string{"kubectl"}},
 		"an orphaned Pod": {evidence.Result{Pods: []evidence.PodResult{{SlotRef: ref("api"), Relation: "orphaned", Object: place("Pod", "r-api-x", uidOther)}}},
