@@ -50,9 +50,13 @@ func (r Release) current(c Condition) bool {
 
 // Triggered reports whether the release says, for its present generation, that
 // it is stuck (B, "Names": the trigger; B4.1).
-func (r Release) Triggered() bool {
-	ready := r.Status.Ready
-	return ready.Status == "False" && strings.Contains(ready.Message, triggerPhrase) && r.current(ready)
+func (r Release) Triggered() bool { return r.showsTrigger() && r.current(r.Status.Ready) }
+
+// showsTrigger reports whether Ready shows the trigger, of whatever generation: a
+// suspension makes a generation, and helm-controller writes nothing while it stands,
+// so a suspended release never shows one of its present generation (B2.4).
+func (r Release) showsTrigger() bool {
+	return r.Status.Ready.Status == "False" && strings.Contains(r.Status.Ready.Message, triggerPhrase)
 }
 
 // upgrading reports whether helm-controller says that it upgrades right now.

@@ -142,7 +142,7 @@ func TestWhereRulesMeet(t *testing.T) {
 		{"B10.7 uninstalled, the flag given, and not stuck", base(noHistory, fenced, recoverUninstalled, stored("1:uninstalled")), want{verb: decide.DropFence}},
 		{"B10.7 name in use, the flag given, and not uninstalled", base(nameInUse, recoverUninstalled, stored("1:failed")), want{verb: decide.None}},
 		{"B10.7 the flag is repair's", base(reclaim, nameInUse, recoverUninstalled, stored("1:uninstalled")), want{decide.None, decide.StorageRefused}},
-		{"B10.7 the payload is uninstalled, and the flag not given", base(forgotten, fenced, stored("1:uninstalling"), payload("uninstalled")), want{decide.DropFence, decide.StorageContradicts}},
+		{"B10.7 the payload is uninstalled, and the flag not given", base(forgotten, failures(2), fenced, stored("1:uninstalling"), payload("uninstalled")), want{decide.DropFence, decide.StorageContradicts}},
 		{"B10.7 the flag given, and the payload deployed", base(nameInUse, fenced, recoverUninstalled, stored("1:uninstalled"), payload("deployed")), want{decide.DropFence, decide.StorageContradicts}},
 		{"B4.2 only what is stuck waits", base(noHistory, fenced, stored("2:deployed"), recoveredBefore(1, 5*time.Second)), want{verb: decide.DropFence}},
 		{"B3.3 given up, and two attempts since: still left alone", base(forgotten, failures(2), fenced, stored("1:uninstalling"), func(in *decide.Input) { in.Memory.GivenUp = 4 }), want{verb: decide.Wait}},

@@ -45,7 +45,7 @@ func foreignSuspension(in Input) (Action, bool) {
 	case in.Release.Processed():
 		return action.telling(SuspensionNotOwned, "suspended by another manager, on a release that was recovered before; "+
 			"if no migration or restore holds it: flux resume helmrelease "+in.Release.Name+" --namespace "+in.Release.Namespace), true
-	case in.Release.Triggered():
+	case in.Release.showsTrigger():
 		return action.telling(SuspensionLeftAlone, "stuck, and suspended by another manager: left alone until it is resumed"), true
 	default:
 		return action, true

@@ -82,7 +82,7 @@ func recover_(in Input) (Action, bool) {
 	switch {
 	case in.Memory.GivenUp == in.Release.Generation:
 		return wait(fencedLook, "somebody resumed the release during our hold; not fought in this generation (B3.3)"), true
-	case !in.Release.Fenced():
+	case !in.Release.Fenced() && !doubted(in, latest):
 		return do(SetFence, "a recovery begins with the fence (B5.8, B10.1)"), true
 	case in.Options.Strategy == Reclaim:
 		return beginReclaim(in, latest), true
@@ -91,8 +91,26 @@ func recover_(in Input) (Action, bool) {
 	}
 }
 
+// doubted reports whether repair has to see the payload before it fences: a
+// contradiction has ended a fence in this generation already, and where the label
+// still blocks and the payload does not, a fence would only be set to be dropped
+// again, for ever. Only a rewrite is worth a second one (B5.8).
+func doubted(in Input, latest Revision) bool {
+	return in.Options.Strategy == Repair && in.Memory.Contradicted == in.Release.Generation && !rewritable(in, latest)
+}
+
+// rewritable reports whether the payload was read and blocks.
+func rewritable(in Input, latest Revision) bool {
+	payload := in.Storage.Payload
+	return payload != nil && payload.UID == latest.UID &&
+		(Blocking(payload.Status) || payload.Status == statusUninstalled && in.wantsUninstalled(latest))
+}
+
 // beginRepair reads the payload, because the status that Helm goes by is in it,
-// and rewrites it where it blocks (B10.1, B10.3).
+// and rewrites it where it blocks (B10.1, B10.3). A payload that contradicts a
+// trigger is believed after two attempts, like a label (B4.1a): until the second
+// one helm-controller may just not have seen what somebody mended, and the fence
+// is all that keeps a delete from orphaning.
 func beginRepair(in Input, latest Revision) Action {
 	payload := in.Storage.Payload
 	switch {
@@ -102,8 +120,10 @@ func beginRepair(in Input, latest Revision) Action {
 		return wait(fencedLook, "the payload cannot be decoded (B10.3)").telling(StorageRefused,
 			"Secret "+latest.Namespace+"/"+latest.Name+" cannot be decoded and is left alone: "+payload.Undecodable+
 				"; restore it from a backup, or delete it after saving it")
-	case Blocking(payload.Status), payload.Status == statusUninstalled && in.wantsUninstalled(latest):
+	case rewritable(in, latest):
 		return do(Rewrite, "Helm upgrades from failed (B10.1)").about(latest)
+	case in.Release.Triggered() && in.Release.Status.Failures < contradictionAfter:
+		return keeping(in)
 	default:
 		return contradicts(in, "its label says "+latest.Status+", its content "+payload.Status)
 	}

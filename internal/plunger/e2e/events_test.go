@@ -17,14 +17,14 @@ import (
 	"github.com/holdfast-project/holdfast/test/helmcontroller/lab"
 )
 
-// B2.4: stuck, and suspended by somebody else: said, and nothing written.
+// B2.4: stuck, and suspended by somebody else, which makes a generation that
+// helm-controller never speaks of: said, and nothing written.
 func TestSuspensionLeftAloneIsSaid(t *testing.T) {
 	t.Parallel()
 	b := shared
 	key := b.namespace(t, "left-alone", 1)[0]
 	must(t, b.Stick(t.Context(), key, lab.Damage{}))
 	must(t, b.Edit(t.Context(), key, suspend))
-	b.say(t, key, lab.Phrase, 1) // for the generation of the suspension
 	requests := &tap{}
 	b.start(t, key.Namespace, decide.Repair, requests.wrap)
 	b.told(t, key, decide.SuspensionLeftAlone)

@@ -1,0 +1,189 @@
+package decide_test
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/holdfast-project/holdfast/internal/plunger/contract"
+	"github.com/holdfast-project/holdfast/internal/plunger/decide"
+)
+
+// cluster is what the writes of a walk change, and what its reads see: enough of
+// an API server to ask whether a walk comes to an end. Nobody else writes.
+type cluster struct {
+	in     decide.Input
+	stored decide.Storage
+	// payload is the status in the latest revision's content.
+	payload string
+	told    map[string]bool
+	verbs   []decide.Verb
+}
+
+// look is one walk, as package walk takes it, from a fresh read; it returns how
+// often it wrote, and whether it came to an end.
+func (c *cluster) look() (writes int, ended bool) {
+	c.in.Storage = nil
+	for range 60 {
+		action := decide.Next(c.in)
+		action.Events = slices.DeleteFunc(action.Events, func(e decide.Event) bool {
+			return c.told[fmt.Sprint(e.Reason, c.in.Release.Generation)]
+		})
+		c.verbs = append(c.verbs, action.Verb)
+		switch {
+		case action.Verb.Reads():
+			c.read(action.Verb)
+			continue
+		case action.Verb.Writes():
+			writes++
+			c.write(action)
+		}
+		for _, e := range action.Events {
+			c.told[fmt.Sprint(e.Reason, c.in.Release.Generation)] = true
+		}
+		c.in.Memory = c.in.Memory.After(action, c.in.Release, c.in.Options, c.in.Now)
+		if !action.Verb.Writes() {
+			return writes, true
+		}
+		c.in.Memory = c.in.Memory.Look(*c.in.Release)
+	}
+	return writes, false
+}
+
+func (c *cluster) read(verb decide.Verb) {
+	switch verb {
+	case decide.ReadStorage:
+		listed := decide.Storage{Revisions: slices.Clone(c.stored.Revisions)}
+		c.in.Storage = &listed
+	case decide.ReadPayload:
+		c.in.Storage.Payload = &decide.Payload{UID: c.stored.Revisions[0].UID, Status: c.payload}
+		if c.payload == "" {
+			c.in.Storage.Payload.Undecodable = "no gzip"
+		}
+	case decide.Recheck:
+		c.in.Storage.Rechecked = true
+	}
+}
+
+func (c *cluster) write(action decide.Action) {
+	r := c.in.Release
+	switch action.Verb {
+	case decide.SetFence:
+		r.Finalizers, c.in.Storage = append(r.Finalizers, contract.Fence), nil
+	case decide.Acquire:
+		suspendedBy(ours())(&c.in)
+		if !r.Fenced() {
+			fenced(&c.in)
+		}
+		r.Generation++
+	case decide.Lift, decide.DropFence:
+		c.giveUp(action.Verb == decide.DropFence)
+	case decide.NoteUID:
+		r.Annotations[contract.ProcessedUID] = action.Revision.UID + "@" + strconv.FormatInt(r.Generation, 10)
+	case decide.NoteVersion:
+		r.Annotations[contract.ProcessedVersion] = strconv.Itoa(action.Revision.Version)
+	case decide.Request:
+		r.Annotations[contract.RequestedAt], r.Annotations[contract.RequestedUID] = "t", action.Revision.UID
+	case decide.FillStatus:
+		remembers(action.Revision.Version)(&c.in)
+		r.Status.StorageNamespace = "ns"
+	case decide.MarkUnproven:
+		r.Annotations[contract.Unproven] = strconv.Itoa(action.Unproven)
+	case decide.Remind:
+		asked(r.ReminderCount()+1, c.in.Now)(&c.in)
+	case decide.DeleteRevision:
+		c.stored = c.stored.Without(action.Revision.UID)
+		next := c.in.Storage.Without(action.Revision.UID)
+		c.in.Storage = &next
+	case decide.Rewrite:
+		c.stored, c.payload = c.stored.Repaired(action.Revision.UID), decide.StatusFailed
+		next := c.in.Storage.Repaired(action.Revision.UID)
+		c.in.Storage = &next
+	}
+}
+
+// giveUp is an apply that says less: a suspension of ours goes, which makes a
+// generation where nobody else wants it.
+func (c *cluster) giveUp(fence bool) {
+	r := c.in.Release
+	if fence {
+		r.Finalizers = remove(r.Finalizers, contract.Fence)
+	}
+	before := r.Suspension()
+	r.Managers = slices.DeleteFunc(r.Managers, func(m decide.ManagedField) bool { return m.Manager == contract.FieldManager })
+	if before == decide.Ours {
+		r.Spec.Suspend = nil
+		r.Generation++
+	}
+}
+
+// B1.1, B4.2, B8.2: while nobody else writes, every look comes to an end, and the
+// next one, of the same moment or of an hour later, writes nothing: at rest the
+// writes stand still. Whatever alternates is a hot loop.
+func TestEveryLookComesToRest(t *testing.T) {
+	dimensions := [][]edit{
+		{nil, forgotten, upgrading, nameInUse, covered, all(deleted, through)}, {nil, remembers(1), noHistory},
+		{nil, recoverUninstalled, reclaim, all(reclaim, untilLifted)}, {nil, claimed, remote},
+		{nil, suspendedBy(foreign()), suspendedBy(ours())}, {nil, failures(2)}, {nil, fenced}, {nil, contradicted},
+	}
+	cases := 0
+	var choose func(rest [][]edit, chosen []edit)
+	choose = func(rest [][]edit, chosen []edit) {
+		if len(rest) == 0 {
+			cases += restsWhateverIsStored(t, all(chosen...))
+			return
+		}
+		for _, e := range rest[0] {
+			choose(rest[1:], append(chosen[:len(chosen):len(chosen)], e))
+		}
+	}
+	choose(dimensions, nil)
+	if want := 6 * 3 * 3 * 3 * 2 * 2 * 2 * (2*(1+5*4) + 2*6); cases != want {
+		t.Errorf("%d cases, want %d: the space has changed", cases, want)
+	}
+}
+
+// all is several edits as one; nil ones change nothing.
+func all(edits ...edit) edit {
+	return func(in *decide.Input) {
+		for _, e := range edits {
+			if e != nil {
+				e(in)
+			}
+		}
+	}
+}
+
+func restsWhateverIsStored(t *testing.T, e edit) (cases int) {
+	for _, revisions := range [][]string{nil, {"1:failed"}, {"1:uninstalling"}, {"2:uninstalled"}, {"2:unknown", "1:deployed"}, {"2:uninstalling", "1:uninstalled"}} {
+		payloads := []string{"", "failed", "uninstalling", "uninstalled"}
+		if revisions == nil || base(e).Options.Strategy == decide.Reclaim {
+			payloads = payloads[:1] // nobody reads it
+		}
+		for _, payload := range payloads {
+			cases++
+			in := base(e)
+			c := &cluster{in: in, stored: *base(stored(revisions...)).Storage, payload: payload, told: map[string]bool{}}
+			if why := c.rests(); why != "" {
+				t.Fatalf("%s: stored %v, payload %q, %+v, %+v: %v", why, revisions, payload, *base(e).Release, in.Options, c.verbs)
+			}
+		}
+	}
+	return cases
+}
+
+// rests returns what is wrong, empty for nothing.
+func (c *cluster) rests() string {
+	if _, ended := c.look(); !ended {
+		return "the walk does not end"
+	}
+	for _, later := range []time.Duration{0, time.Hour} {
+		c.in.Now = c.in.Now.Add(later)
+		if writes, ended := c.look(); writes > 0 || !ended {
+			return fmt.Sprintf("at rest it wrote %d times", writes)
+		}
+	}
+	return ""
+}
