@@ -42,7 +42,19 @@ func NewMetrics(registry prometheus.Registerer, now func() time.Time) (*Metrics,
 			return nil, err
 		}
 	}
+	m.begin()
 	return m, nil
+}
+
+// begin has the counters of what happens rarely stand at 0 from the start: a graph
+// of increases shows nothing of a counter that appears with its first event.
+func (m *Metrics) begin() {
+	for _, reason := range decide.Reasons() {
+		m.events.WithLabelValues(string(reason))
+	}
+	for _, result := range []string{"begun", "recovered", "failed"} {
+		m.recoveries.WithLabelValues(result)
+	}
 }
 
 func (m *Metrics) told(reason decide.Reason) {
