@@ -4,13 +4,16 @@ import (
 	"bytes"
 	"context"
 	"encoding/base64"
+	"errors"
 	"flag"
 	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
@@ -100,6 +103,52 @@ func TestA37ExecPlugin(t *testing.T) {
 	}
 	if _, err := os.Stat(dir + "/ran"); err != nil {
 		t.Error("the plugin did not run, so this test proves nothing")
+	}
+}
+
+// A3.7, A4.1, A6.10: a login that hangs, such as one that waits for somebody at a
+// browser, holds up no request longer than its bound and no signal: nothing has been
+// sent, and nothing is sent for it when the login ends later.
+func TestA41HangingLogin(t *testing.T) {
+	dir := t.TempDir()
+	pipe, plugin := filepath.Join(dir, "pipe"), filepath.Join(dir, "login")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	script := "#!/bin/sh\nread line <" + pipe + "\necho " +
+		`'{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential","status":{"token":"t"}}'` + "\n"
+	if err := os.WriteFile(plugin, []byte(script), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	h := newHostile(t, "http/1.1", respond(429, "", true))
+	if err := os.WriteFile(filepath.Join(dir, "ca.pem"), h.config.CAData, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	text := string(kubeconfig(", certificate-authority: ca.pem", "exec: {apiVersion: client.authentication.k8s.io/v1, command: ./login, interactiveMode: Never}"))
+	c, err := New([]byte(strings.Replace(text, "https://127.0.0.1:1", h.config.Host, 1)), "ctx", Options{Dir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := testCreate()
+	want.Wait = 100 * time.Millisecond
+	if created := c.Create(t.Context(), want); created.Outcome != Unsent {
+		t.Errorf("a create: %v: %v", created.Outcome, created.Err)
+	}
+	ctx, signal := context.WithCancel(t.Context())
+	time.AfterFunc(100*time.Millisecond, signal)
+	var unsent *NotSent
+	if found := c.Observe(ctx, testJob()); found.Presence != NotRead || !errors.As(found.Err, &unsent) || !errors.Is(found.Err, context.Canceled) {
+		t.Errorf("a read: %v: %v", found.Presence, found.Err)
+	}
+	// The login ends. A request that is made now gets through, and is the only one.
+	if err := os.WriteFile(pipe, []byte("go\n"), 0); err != nil {
+		t.Fatal(err)
+	}
+	if created := c.Create(t.Context(), testCreate()); created.Outcome != Rejected {
+		t.Errorf("a create after the login: %v: %v", created.Outcome, created.Err)
+	}
+	if n := h.posts.Load(); n != 1 {
+		t.Errorf("%d requests reached the server", n)
 	}
 }
 

@@ -76,8 +76,12 @@ func (c *Client) readPath(ctx context.Context, path, accept string, into any) er
 	x := &exchange{verb: "get", resource: path, limit: pageLimit}
 	ctx, cancel := context.WithTimeout(withExchange(ctx, x), requestTimeout)
 	defer cancel()
-	_, err := c.rest.Verb(http.MethodGet).AbsPath(path).SetHeader("Accept", accept).
-		SetHeader(auditHeader, got.call.auditID).MaxRetries(readRetries).DoRaw(klog.NewContext(ctx, logr.Discard()))
+	request := c.rest.Verb(http.MethodGet).AbsPath(path).SetHeader("Accept", accept).
+		SetHeader(auditHeader, got.call.auditID).MaxRetries(readRetries)
+	err := x.await(ctx, func() error {
+		_, err := request.DoRaw(klog.NewContext(ctx, logr.Discard()))
+		return err
+	})
 	got.read(x, err)
 	if err := readable(got); err != nil {
 		return err

@@ -96,7 +96,11 @@ func (c *Client) send(ctx context.Context, call call) answer {
 	ctx, cancel := context.WithTimeout(withExchange(ctx, x), cmp.Or(call.timeout, requestTimeout))
 	defer cancel()
 	// client-go logs bodies to the logger of the context when klog is verbose.
-	_, err = c.request(call, resource).DoRaw(klog.NewContext(ctx, logr.Discard()))
+	request := c.request(call, resource)
+	err = x.await(ctx, func() error {
+		_, err := request.DoRaw(klog.NewContext(ctx, logr.Discard()))
+		return err
+	})
 	got.read(x, err)
 	for _, text := range got.warnings {
 		if c.warn != nil {

@@ -40,6 +40,10 @@ type exchange struct {
 	mu        sync.Mutex
 	attempts  int
 	response  *response
+	// underWay is true while a request is in the transport below, idle is told
+	// when it no longer is, and given up means that none begins any more.
+	underWay, givenUp bool
+	idle              chan struct{}
 }
 
 // response is one HTTP answer as it came off the wire.
@@ -50,7 +54,10 @@ type response struct {
 	err    error
 }
 
-var errTooLarge = errors.New("the answer is larger than its bound")
+var (
+	errTooLarge = errors.New("the answer is larger than its bound")
+	errGivenUp  = errors.New("nobody waits for this request any more, so it is not sent")
+)
 
 // RoundTrip sends one request and reads its whole answer. The response it
 // returns replays that record.
@@ -72,7 +79,10 @@ func (w *wire) RoundTrip(request *http.Request) (*http.Response, error) {
 		request.ContentLength = x.bodySize
 		request.Body = &witness{ReadCloser: request.Body, read: &x.connected}
 	}
-	x.begin()
+	if !x.begin() {
+		return nil, errGivenUp
+	}
+	defer x.end()
 	w.count(x.verb, x.resource)
 	answer, err := w.next.RoundTrip(request)
 	if err != nil {
@@ -111,11 +121,56 @@ func (x *exchange) trace() *httptrace.ClientTrace {
 	}
 }
 
-func (x *exchange) begin() {
+// begin notes that a request goes to the transport, unless it was given up.
+func (x *exchange) begin() bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
+	if x.givenUp {
+		return false
+	}
 	x.attempts++
-	x.response = nil
+	x.response, x.underWay = nil, true
+	return true
+}
+
+func (x *exchange) end() {
+	x.mu.Lock()
+	x.underWay = false
+	x.mu.Unlock()
+	select {
+	case x.idle <- struct{}{}:
+	default:
+	}
+}
+
+// giveUp sees to it that nothing more is sent, and is false while a request is in
+// the transport: that one ends with the context.
+func (x *exchange) giveUp() bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.givenUp = !x.underWay
+	return x.givenUp
+}
+
+// await returns when do has, or when ctx ends. The transport below heeds ctx, and an
+// exec plugin above it does not: one that waits for somebody at a browser would hold
+// up a signal, and the bound of a create, for ever.
+func (x *exchange) await(ctx context.Context, do func() error) error {
+	done := make(chan error, 1)
+	go func() { done <- do() }()
+	ended := ctx.Done()
+	for {
+		select {
+		case err := <-done:
+			return err
+		case <-ended:
+			ended = nil
+		case <-x.idle:
+		}
+		if ended == nil && x.giveUp() {
+			return fmt.Errorf("not answered in time: %w", context.Cause(ctx))
+		}
+	}
 }
 
 func (x *exchange) finish(r *response) {
@@ -137,5 +192,6 @@ func (w *witness) Read(p []byte) (int, error) {
 }
 
 func withExchange(ctx context.Context, x *exchange) context.Context {
+	x.idle = make(chan struct{}, 1)
 	return context.WithValue(ctx, exchangeKey{}, x)
 }

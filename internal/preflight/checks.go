@@ -21,16 +21,14 @@ import (
 // checkPlace refuses an evidence directory that cannot be made before anything is
 // asked of the cluster. journal.Create judges the same again under its own lock.
 func (r *run) checkPlace(context.Context) error {
-	path, err := filepath.Abs(r.Directory)
+	place := filepath.Clean(r.Directory)
+	parent, err := r.Files.Open(filepath.Dir(place))
 	if err != nil {
-		return refuseBecause(err, "", "finding the evidence directory")
-	}
-	parent, err := r.Files.Open(filepath.Dir(path))
-	if err != nil {
-		return refuseBecause(err, "its parent must exist and be reached without a link", "opening the parent of the evidence directory "+path)
+		return refuseBecause(err, "its parent must exist and be reached without a link", "opening the parent of the evidence directory "+place)
 	}
 	defer func() { _ = parent.Close() }()
-	if _, err := parent.Lstat(filepath.Base(path)); err == nil {
+	path := filepath.Join(parent.Path(), filepath.Base(place))
+	if _, err := parent.Lstat(filepath.Base(place)); err == nil {
 		return refuse("every run needs a directory of its own; if it is of an interrupted run, clean that up first",
 			"the evidence directory %s already exists", path)
 	}

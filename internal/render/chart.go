@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"maps"
+	"os"
 	"slices"
 	"strings"
 
@@ -38,6 +39,10 @@ type Capabilities struct {
 // loadChart reads a chart once, from a directory or a .tgz, and checks what
 // Helm checks before an upgrade.
 func loadChart(path string) (*chart.Chart, error) {
+	// Helm opens whatever is no directory, and a FIFO would never answer.
+	if info, err := os.Stat(path); err == nil && !info.IsDir() && !info.Mode().IsRegular() {
+		return nil, refuse("chart", "%s is neither a directory nor a regular file", path)
+	}
 	loaded, err := loader.Load(path)
 	if err != nil {
 		return nil, refuse("chart", "loading %s: %v", path, err)

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -28,6 +29,7 @@ func TestInputsThatAreRefused(t *testing.T) {
 		"A4.4: half a second":                  {func(in *Inputs) { in.Deadline = time.Second / 2 }, "less than one second"},
 		"A4.2: no chart":                       {func(in *Inputs) { in.Chart = filepath.Join(t.TempDir(), "absent") }, "using the chart: loading"},
 		"A4.2: a file that is no chart":        {func(in *Inputs) { in.Chart = "../../examples/values.yaml" }, "using the chart: loading"},
+		"A4.2: a FIFO, which never answers":    {func(in *Inputs) { in.Chart = fifo(t) }, "neither a directory nor a regular file"},
 		"A4.2: a directory without Chart.yaml": {func(in *Inputs) { in.Chart = t.TempDir() }, "Chart.yaml file is missing"},
 		"A4.4: no cluster version":             {func(in *Inputs) { in.Capabilities.KubeVersion = "" }, "is not a Kubernetes version"},
 		"A4.4: no served versions":             {func(in *Inputs) { in.Capabilities.APIVersions = nil }, "list of served API versions is empty"},
@@ -41,6 +43,15 @@ func TestInputsThatAreRefused(t *testing.T) {
 			wantRefusal(t, in, row.want)
 		})
 	}
+}
+
+func fifo(t *testing.T) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "chart.tgz")
+	if err := syscall.Mkfifo(path, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
 }
 
 func TestChartsThatAreRefused(t *testing.T) {

@@ -131,9 +131,9 @@ func (p *Printer) draw() {
 	_, _ = io.WriteString(p.options.Err, b.String())
 }
 
-// cut shortens a line to at most width runes.
+// cut shortens a line to at most width runes, and at least one.
 func cut(line string, width int) string {
-	runes := []rune(line)
+	runes, width := []rune(line), max(width, 1)
 	if len(runes) <= width {
 		return line
 	}

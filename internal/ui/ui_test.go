@@ -54,6 +54,19 @@ func TestLiveLinesTellElapsedTime(t *testing.T) { // A4.5
 	})
 }
 
+// A4.5: a terminal of any width, one that has none to speak of too.
+func TestNarrowTerminal(t *testing.T) {
+	for width := range 5 {
+		var errs bytes.Buffer
+		p := New(Options{Format: Text, Out: &bytes.Buffer{}, Err: &errs, Terminal: true, Width: width})
+		p.Slot("api", "waiting", "ImagePullBackOff", Busy)
+		p.Close()
+		if errs.Len() == 0 {
+			t.Errorf("nothing is shown at a width of %d", width)
+		}
+	}
+}
+
 func TestJSONLines(t *testing.T) { // A4.5: --output json for machines
 	var out, errs bytes.Buffer
 	p := New(Options{Format: JSON, Out: &out, Err: &errs})

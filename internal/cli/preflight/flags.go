@@ -86,6 +86,10 @@ func (o *options) register(flags *pflag.FlagSet) {
 // last would win in silence, and the first may be the one that was meant.
 var errRepeated = errors.New("it is given twice")
 
+// errEmpty is why a text flag without a text is refused: with --profile "$PROFILE"
+// and a variable that is not set, the built-in profile would run in silence.
+var errEmpty = errors.New("it is empty")
+
 // once is a flag value that may be set one time.
 type once struct {
 	set   bool
@@ -114,6 +118,9 @@ func (o *once) Type() string { return o.kind }
 func text(flags *pflag.FlagSet, target *string, name, value, usage string) {
 	*target = value
 	flags.Var(&once{kind: "string", show: func() string { return *target }, parse: func(s string) error {
+		if s == "" {
+			return errEmpty
+		}
 		*target = s
 		return nil
 	}}, name, usage)

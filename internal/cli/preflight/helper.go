@@ -1,12 +1,7 @@
 package preflight
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
-	"io"
-	"os"
-	"runtime/debug"
 
 	"github.com/spf13/cobra"
 
@@ -22,45 +17,13 @@ type Build struct {
 	Modified bool
 }
 
-// ownExecutable is the running executable's own file: the kernel keeps this link
-// on the inode that was started, also when a new build has taken its name.
-const ownExecutable = "/proc/self/exe"
-
-// openHelper opens the running executable for hashing and for the retained copy
-// (A3.6).
-func openHelper() (*os.File, error) {
-	file, err := os.Open(ownExecutable)
-	if err != nil {
-		return nil, fmt.Errorf("opening the running executable: %w", err)
-	}
-	return file, nil
-}
-
-// helper returns the identity of the running executable.
+// helper returns the identity of the running executable (A3.6).
 func helper(build Build) (identity.Helper, error) {
-	file, err := openHelper()
-	if err != nil {
-		return identity.Helper{}, err
-	}
-	defer func() { _ = file.Close() }()
-	digest := sha256.New()
-	if _, err := io.Copy(digest, file); err != nil {
-		return identity.Helper{}, fmt.Errorf("reading the running executable: %w", err)
-	}
 	assets, err := render.Assets()
 	if err != nil {
 		return identity.Helper{}, err
 	}
-	h := identity.Helper{
-		SHA256:   hex.EncodeToString(digest.Sum(nil)),
-		Revision: build.Revision,
-		Modified: build.Modified,
-		Assets:   assets,
-	}
-	if info, ok := debug.ReadBuildInfo(); ok {
-		h.ModuleVersion = info.Main.Version
-	}
-	return h, nil
+	return identity.RunningHelper(build.Revision, build.Modified, assets)
 }
 
 func (c *command) versionCommand() *cobra.Command {

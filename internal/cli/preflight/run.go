@@ -3,7 +3,6 @@ package preflight
 import (
 	"context"
 	"errors"
-	"io"
 	"os"
 	"path/filepath"
 
@@ -58,7 +57,7 @@ func (c *command) runConfig(signals *interrupts) (run.Config, error) {
 	}
 	config, err := c.attemptConfig(signals, kubeconfig, self)
 	if err == nil && c.options.retainHelper {
-		config.Executable = func() (io.ReadCloser, error) { return openHelper() }
+		config.Executable = identity.OpenExecutable
 		c.nameNoexec(c.options.evidenceDir)
 	}
 	return config, err
