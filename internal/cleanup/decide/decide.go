@@ -55,11 +55,15 @@ func (p *plan) at(t time.Duration, r Request) {
 	}
 }
 
-// wake asks for another decision at t, when t is still to come.
+// now sends r, once, unless it is on its way already.
+func (p *plan) now(r Request) { p.at(p.state.Now, r) }
+
+// wake asks for another decision at t, which is still to come.
 func (p *plan) wake(t time.Duration) {
-	if t > p.state.Now && (p.step.Wake == 0 || t < p.step.Wake) {
+	if p.step.Wake == 0 {
 		p.step.Wake = t
 	}
+	p.step.Wake = min(p.step.Wake, t)
 }
 
 // view is a State with its histories read.
@@ -83,16 +87,15 @@ func newView(s State) view {
 }
 
 // stopped: the first reading did not prove the cluster, so nothing was and
-// nothing will be sent.
-func (v *view) stopped() bool {
-	return len(v.Cluster) > 0 && doubtCluster(v.Recorded, v.Cluster[0]) != ""
-}
+// nothing will be sent. It is asked only after that reading, which is the first
+// stage.
+func (v *view) stopped() bool { return doubtCluster(v.Recorded, v.Cluster[0]) != "" }
 
 func (v *view) identifyCluster(p *plan) bool {
 	if len(v.Cluster) > 0 {
 		return false
 	}
-	p.at(0, Request{Verb: ReadCluster})
+	p.now(Request{Verb: ReadCluster})
 	return true
 }
 
@@ -114,7 +117,7 @@ func (v *view) removeJobs(p *plan) (waiting bool) {
 func (v *view) removeJob(p *plan, j *job) {
 	remove := Request{Verb: Delete, Ref: j.Ref, Propagation: Foreground}
 	if !j.asked {
-		p.at(0, remove)
+		p.now(remove)
 		return
 	}
 	p.wake(j.deadline())
@@ -217,7 +220,7 @@ func (v *view) identifyAgainBeforeBarrier(p *plan) bool {
 	if v.stopped() || len(v.dependencies) == 0 || len(v.consumerDoubts()) > 0 || clusterReadSince(v.State, v.evidenceEnded()) {
 		return false
 	}
-	p.at(0, Request{Verb: ReadCluster})
+	p.now(Request{Verb: ReadCluster})
 	return true
 }
 
@@ -233,7 +236,7 @@ func (v *view) removeDependencies(p *plan) (waiting bool) {
 		waiting = true
 		remove := Request{Verb: Delete, Ref: d.Ref, Propagation: Orphan}
 		if !d.asked {
-			p.at(0, remove)
+			p.now(remove)
 			continue
 		}
 		p.wake(d.deadline())
@@ -277,7 +280,7 @@ func (v *view) identifyAgain(p *plan) bool {
 	if v.stopped() || clusterReadSince(v.State, v.lastAbsence()) {
 		return false
 	}
-	p.at(0, Request{Verb: ReadCluster})
+	p.now(Request{Verb: ReadCluster})
 	return true
 }
 

@@ -18,6 +18,76 @@ func TestA6_3JobsFirstSideBySide(t *testing.T) {
 	}
 }
 
+// A6.5: a Job's DELETE is repeated as a dependency's is, in the foreground.
+func TestA6_5RepeatedDeleteOfAJob(t *testing.T) {
+	s := state(4*second, resources(api(deleteFailed(second), reads(there(3*second, jobUID)))), lists(pods(3*second)))
+	if step := Decide(s); !slices.Contains(step.Requests, deleteOf("api", Foreground)) {
+		t.Errorf("got %+v", step)
+	}
+}
+
+// A6.3, A6.6: what was read absent is not read again.
+func TestA6_3AbsencesAreNotReadAgain(t *testing.T) {
+	s := state(9*second, resources(api(deleted(second), child(absent(3*second)), reads(absent(2*second)))), lists(pods(3*second)))
+	if step := Decide(s); !slices.Equal(step.Requests, []Request{{Verb: ListPods}}) {
+		t.Errorf("got %+v", step)
+	}
+}
+
+// A6.6: the next look is at the first thing that is due.
+func TestA6_6TheEarliestWake(t *testing.T) {
+	row := api(deleted(second), child(there(3*second, podUID), there(3*second, podUID)), reads(there(3*second, jobUID, "x")))
+	for name, c := range map[string]struct {
+		lists []PodList
+		want  time.Duration
+	}{
+		"the Job's read": {[]PodList{pods(second), pods(second), pods(3 * second)}, 50 * time.Millisecond},
+		"the list":       {[]PodList{pods(2990 * time.Millisecond)}, 40 * time.Millisecond},
+	} {
+		if step := Decide(state(3*second, resources(row), lists(c.lists...))); len(step.Requests) > 0 || step.Wake != 3*second+c.want {
+			t.Errorf("%s: %+v, want a wake %s later", name, step, c.want)
+		}
+	}
+}
+
+// A6.14: planned names are read after the end of the last Job, in whatever order
+// the Jobs stand; a read that was sent at that very moment is after it.
+func TestA6_14AfterTheLastJob(t *testing.T) {
+	worker := jobRow("worker", other, deleted(second), reads(absent(2*second)))
+	late := api(deleted(second), reads(absent(18*second)))
+	name := func(read Read) State {
+		return state(22*second, resources(late, worker), slots(slot("migration", "Job", Planned, read)),
+			lists(pods(3*second), pods(5*second), pods(19*second), pods(21*second)))
+	}
+	between := absent(10 * second)
+	for read, want := range map[*Read]bool{&between: true, {Sent: 21 * second, Answered: 21500 * time.Millisecond, Found: Absent}: false} {
+		if got := slices.Contains(Decide(name(*read)).Requests, nameOf("migration")); got != want {
+			t.Errorf("read at %s: read again %v", read.Sent, got)
+		}
+	}
+	s := name(Read{Sent: 21 * second, Answered: 21500 * time.Millisecond, Found: Failed})
+	s.Now = 52 * second
+	if step := Decide(s); slices.Contains(step.Requests, nameOf("migration")) {
+		t.Errorf("a read that failed from the very moment on never ends: %+v", step)
+	}
+}
+
+// A6.3: without a Job, Pods are listed until one list succeeds or thirty seconds
+// are over.
+func TestA6_3ListsWithoutJobsAreRepeated(t *testing.T) {
+	s := state(second, resources(secretRow()), slots(slot("api", "Job", Uncertain)))
+	if step := Decide(s); !slices.Contains(step.Requests, Request{Verb: ListPods}) {
+		t.Errorf("beside one slot: %+v", step)
+	}
+	s.Pods = []PodList{podsFailed(second)}
+	for now, want := range map[time.Duration]bool{2 * second: true, 31*second - 1: true, 31 * second: false} {
+		s.Now = now
+		if got := slices.Contains(Decide(s).Requests, Request{Verb: ListPods}); got != want {
+			t.Errorf("at %s: listed %v", now, got)
+		}
+	}
+}
+
 // A6.3: a Job's time begins with its own DELETE, however late that is.
 func TestA6_3LateBegin(t *testing.T) {
 	s := state(40*second, resources(api(), secretRow()))

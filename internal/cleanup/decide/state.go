@@ -126,9 +126,10 @@ type Slot struct {
 // Verb is what a request asks.
 type Verb int
 
-// The verbs. Delete is the only one that changes anything.
+// The verbs. Delete is the only one that changes anything. An empty Request asks
+// nothing.
 const (
-	ReadCluster Verb = iota
+	ReadCluster Verb = iota + 1
 	Delete
 	ReadResource
 	ReadChild
