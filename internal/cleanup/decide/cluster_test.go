@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/holdfast-project/holdfast/internal/identity"
 )
@@ -155,6 +156,28 @@ func TestA6_2EveryReading(t *testing.T) {
 		s.Cluster[at].Namespace.UID = other
 		if c := concluded(t, s); c.Verdict != Incomplete || !slices.Equal(causes(c.Reasons), []Cause{ClusterUnproven}) {
 			t.Errorf("doubt at reading %d: %s because of %v", at, c.Verdict, causes(c.Reasons))
+		}
+	}
+}
+
+// A6.2, A6.7: each read that the barrier rests on must be followed by a reading of
+// the identity: the Jobs', every planned name's, and the list's.
+func TestA6_2IdentityAfterEachRead(t *testing.T) {
+	name := func(slot identity.Slot, at int) Slot {
+		return Slot{Ref: ref(slot), Object: object("Job", "r-"+string(slot), ""), State: Planned, Reads: []Read{absent(time.Duration(at) * second)}}
+	}
+	for title, s := range map[string]State{
+		"a name":              state(9*second, resources(goneJob(), secretRow()), lists(pods(3*second), pods(5*second)), slots(name("worker", 8))),
+		"the first of names":  state(9*second, resources(goneJob(), secretRow()), lists(pods(3*second), pods(5*second)), slots(name("worker", 8), name("migration", 6))),
+		"a list without Jobs": state(9*second, resources(secretRow()), lists(pods(8*second))),
+	} {
+		s.Cluster = append(s.Cluster, clusterRead(7*second))
+		if step := Decide(s); !slices.Equal(step.Requests, []Request{{Verb: ReadCluster}}) {
+			t.Errorf("%s, read after the identity: %+v", title, step)
+		}
+		s.Cluster = append(s.Cluster, clusterRead(9*second))
+		if step := Decide(s); !slices.Equal(step.Requests, []Request{deleteOf("secret", Orphan)}) {
+			t.Errorf("%s, read before the identity: %+v", title, step)
 		}
 	}
 }

@@ -202,14 +202,11 @@ func (v *view) gaveUp(slot Slot, since time.Duration) bool {
 // evidenceEnded is when the last read that the barrier rests on was answered.
 func (v *view) evidenceEnded() time.Duration {
 	since := v.consumersEnded()
-	last := since
+	last, _ := listed(v.Pods)
+	last = max(last, since)
 	for _, slot := range v.Slots {
-		if read, ok := readSince(slot, since); ok {
-			last = max(last, read.Answered)
-		}
-	}
-	if at, ok := listed(v.Pods); ok {
-		last = max(last, at)
+		read, _ := readSince(slot, since)
+		last = max(last, read.Answered)
 	}
 	return last
 }
@@ -217,7 +214,7 @@ func (v *view) evidenceEnded() time.Duration {
 // identifyAgainBeforeBarrier: if a load balancer changed clusters under the
 // absence reads, their 404s must not cost the Secret that a running Job uses.
 func (v *view) identifyAgainBeforeBarrier(p *plan) bool {
-	if v.stopped() || len(v.dependencies) == 0 || len(v.consumerDoubts()) > 0 || clusterReadSince(v.State, v.evidenceEnded()) {
+	if clusterReadSince(v.State, v.evidenceEnded()) {
 		return false
 	}
 	p.now(Request{Verb: ReadCluster})
@@ -265,9 +262,10 @@ func (v *view) readPlannedNamesAgain(p *plan) bool {
 	return v.readNames(p, v.settledAt())
 }
 
-// lastAbsence is when the last read that the verdict rests on was answered.
+// lastAbsence is when the last read that the verdict rests on, beyond those of the
+// barrier, was answered.
 func (v *view) lastAbsence() time.Duration {
-	last := max(v.evidenceEnded(), v.settledAt())
+	last := v.settledAt()
 	for _, slot := range v.Slots {
 		for _, read := range slot.Reads {
 			last = max(last, read.Answered)
@@ -277,7 +275,7 @@ func (v *view) lastAbsence() time.Duration {
 }
 
 func (v *view) identifyAgain(p *plan) bool {
-	if v.stopped() || clusterReadSince(v.State, v.lastAbsence()) {
+	if clusterReadSince(v.State, v.lastAbsence()) {
 		return false
 	}
 	p.now(Request{Verb: ReadCluster})

@@ -207,6 +207,26 @@ func TestNothingIsSentTwiceAtOnce(t *testing.T) {
 	}
 }
 
+// A6.6: a dependency's time ends also while a read of it hangs.
+func TestA6_6ADependencysTimeEnds(t *testing.T) {
+	s := state(2*second, resources(secretRow(deleted(second))), lists(pods(500*time.Millisecond)), identified(600*time.Millisecond), inFlight(readOf("secret")))
+	if step := Decide(s); len(step.Requests) > 0 || step.Wake != 31*second {
+		t.Errorf("got %+v", step)
+	}
+}
+
+// A6.14: the names are read again after the last dependency has ended, in whatever
+// order the dependencies stand.
+func TestA6_14AfterTheLastDependency(t *testing.T) {
+	policy := Resource{Ref: ref("network-policy"), Object: object("NetworkPolicy", "r-network-policy", other), Nonce: nonce}
+	policy.Deletes, policy.Reads = []Deletion{{Answered: 8 * second, Accepted: true}}, []Read{absent(10 * second)}
+	s := state(25*second, resources(goneJob(), secretRow(deleted(8*second), reads(absent(20*second))), policy),
+		slots(slot("worker", "Job", Planned, absent(6*second), absent(15*second))), lists(pods(3*second), pods(5*second)), identified(7*second))
+	if step := Decide(s); !slices.Equal(step.Requests, []Request{nameOf("worker")}) {
+		t.Errorf("got %+v", step)
+	}
+}
+
 // A result is not concluded while a DELETE is on its way.
 func TestNoConclusionBesideADelete(t *testing.T) {
 	s := state(40*second, resources(api(deleted(second), reads(there(20*second, jobUID)))), lists(pods(3*second)), identified(40*second),
@@ -216,6 +236,8 @@ func TestNoConclusionBesideADelete(t *testing.T) {
 	}
 	delete(s.InFlight, deleteOf("api", Foreground))
 	concluded(t, s)
+	s.InFlight[readOf("api")] = true
+	concluded(t, s) // a read that is still out there changes nothing
 }
 
 // A6.3: a list is asked for although no Job is acknowledged: a Pod with the
