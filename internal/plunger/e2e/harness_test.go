@@ -9,12 +9,13 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	helmv2 "github.com/fluxcd/helm-controller/api/v2"
 	"github.com/go-logr/logr"
-	"github.com/go-logr/logr/testr"
+	"github.com/go-logr/logr/funcr"
 	"github.com/prometheus/client_golang/prometheus"
 	eventsv1 "k8s.io/api/events/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -129,15 +130,31 @@ func (b *bench) configuration(t *testing.T, namespace string, strategy decide.St
 		Options: decide.Options{Strategy: strategy, FenceUntil: decide.UntilRemembered,
 			UnprovenUninstall: decide.ReleaseUnproven},
 		Timing: plunger.Timing{Grace: plunger.MinGrace, Renew: 30 * time.Second, Retry: 2 * time.Second}, Identity: "test-" + namespace, Namespace: namespace, Concurrent: 8,
-		MetricsAddress: "0", HealthAddress: "0", Registry: prometheus.NewRegistry(), Log: logr.Discard(),
-	}
-	if os.Getenv("PLUNGER_LOG") != "" {
-		config.Log = testr.New(t)
+		MetricsAddress: "0", HealthAddress: "0", Registry: prometheus.NewRegistry(), Log: b.overheard(t),
 	}
 	for _, edit := range edits {
 		edit(&config)
 	}
 	return config
+}
+
+// overheard is a log that is shown when the test fails.
+func (b *bench) overheard(t *testing.T) logr.Logger {
+	t.Helper()
+	var mu sync.Mutex
+	var said []string
+	t.Cleanup(func() {
+		mu.Lock()
+		defer mu.Unlock()
+		if t.Failed() {
+			t.Logf("flux-plunger said:\n%s", strings.Join(said, "\n"))
+		}
+	})
+	return funcr.New(func(_, line string) {
+		mu.Lock()
+		defer mu.Unlock()
+		said = append(said, time.Now().Format("15:04:05.000 ")+line)
+	}, funcr.Options{})
 }
 
 // start runs flux-plunger over one namespace until the test ends or stop.

@@ -135,10 +135,15 @@ func (b *bench) stuckKeyAt(t *testing.T, key types.NamespacedName, strategy deci
 	select {
 	case <-reached:
 	case <-time.After(settle):
-		written, lost := requests.of(key.Name)
-		t.Fatalf("never came to: %s; wrote %v, lost %d; events %v; %s", at, stepsOf(written), lost, b.events(t, key), lab.Describe(b.release(t, key)))
+		b.never(t, key, at)
 	}
 	return stopped{run, key, requests, goOn}
+}
+
+// never ends a test whose step did not come, with what was there instead.
+func (b *bench) never(t *testing.T, key types.NamespacedName, at step) {
+	t.Helper()
+	t.Fatalf("never came to: %s; the Lease names %q, events %v; %s", at, b.holder(t, key.Namespace), b.events(t, key), lab.Describe(b.release(t, key)))
 }
 
 // untilAsked returns a hook that keeps helm-controller off the release from the
@@ -283,7 +288,7 @@ func TestAStopDoesNotCutAWrite(t *testing.T) {
 	select {
 	case <-sent.reached:
 	case <-time.After(settle):
-		t.Fatal("nothing was rewritten")
+		b.never(t, key, rewrite)
 	}
 	run.cancel()
 	<-sent.stopped
@@ -375,7 +380,7 @@ func TestAnOverrunStopIsDrained(t *testing.T) {
 		t.Errorf("B6.1 a stop that overran ended with: %v", err)
 	}
 	if hr := b.release(t, held); fenced(hr) || hr.Spec.Suspend {
-		t.Errorf("B6.1 not drained: fenced %t, suspended %t", fenced(hr), hr.Spec.Suspend)
+		t.Fatalf("B6.1 not drained: fenced %t, suspended %t", fenced(hr), hr.Spec.Suspend)
 	}
 	b.told(t, held, decide.DrainAborted)
 	if !fenced(b.release(t, deleting)) {
@@ -500,7 +505,7 @@ func TestAnUnknownOutcomeLeavesTheLeaseToRunOut(t *testing.T) {
 	select {
 	case <-lost.done:
 	case <-time.After(settle):
-		t.Fatal("nothing was rewritten")
+		b.never(t, key, rewrite)
 	}
 	requests := &tap{}
 	b.start(t, namespace, decide.Repair, electing(namespace, "second"), brief, requests.wrap)
