@@ -133,6 +133,7 @@ binaries: ## build the commands for every platform, each with its SBOM, into dis
 	for arch in $(ARCHS); do for command in flux-plunger upgrade-production-images; do \
 	  GOOS=linux GOARCH=$$arch $(GOBUILD) -o dist/$${command}_linux_$$arch ./cmd/$$command; \
 	  $(CYCLONEDX) bin -json -std -noserial -notimestamp -version $(VERSION) -output dist/$${command}_linux_$$arch.cdx.json dist/$${command}_linux_$$arch; \
+	  go -C tools/release run ./sbom "$(CURDIR)/dist/$${command}_linux_$$arch=$(CURDIR)/dist/$${command}_linux_$$arch.cdx.json"; \
 	done; done
 
 .PHONY: image
