@@ -2,6 +2,7 @@ package kube
 
 import (
 	"fmt"
+	"net/http"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -59,6 +60,10 @@ func gerund(verb string) string {
 type Refused struct{ Answer }
 
 func (e *Refused) Error() string { return e.String() + " (refused; nothing was changed)" }
+
+// Final reports whether the same request would be refused again: everything but an
+// API server that is too busy just now.
+func (e *Refused) Final() bool { return e.Code != http.StatusTooManyRequests }
 
 // Conflict is a precondition that did not hold: another UID, another
 // resourceVersion, a field that another manager owns, a JSON patch whose test

@@ -144,9 +144,8 @@ func (r *Reconciler) remember(key types.NamespacedName, c *walk.Case) {
 
 func (r *Reconciler) forget(key types.NamespacedName) {
 	r.mu.Lock()
-	known := r.memories[key]
 	delete(r.memories, key)
 	r.mu.Unlock()
-	r.Walker.Teller.Forget(known.uid)
+	r.Walker.Teller.Forget(key.String())
 	r.Walker.Metrics.Saw(key.String(), nil)
 }

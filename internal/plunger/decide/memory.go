@@ -20,6 +20,18 @@ func (m Memory) Look(r Release) Memory {
 	return m
 }
 
+// Unanswered returns what is remembered where it is not known whether an action was
+// carried out. A hold that we gave up, as far as we know, is not ours any more: read
+// as not given up it would look resumed by somebody else, and nothing would be
+// recovered in that generation. Should it stand all the same, it is found as one
+// that this process did not set, and lifted (B4.4).
+func (m Memory) Unanswered(action Action) Memory {
+	if action.Verb == Lift || action.Verb == DropFence {
+		m.HoldGeneration = 0
+	}
+	return m
+}
+
 // After returns what is remembered once an action has succeeded; answer is the
 // release as the write left it, nil where it is gone.
 func (m Memory) After(action Action, answer *Release, options Options, now time.Time) Memory {

@@ -150,6 +150,25 @@ func TestAfter(t *testing.T) {
 	}
 }
 
+// B3.3, B4.4: a hold whose end was not answered is no hold, and its absence nobody's
+// resume; what else was not answered changes nothing.
+func TestUnanswered(t *testing.T) {
+	holding := decide.Memory{HoldGeneration: 4, HoldUID: "u2", HoldVersion: 2, Recovering: true}
+	ended := holding
+	ended.HoldGeneration = 0
+	for verb, want := range map[decide.Verb]decide.Memory{
+		decide.Lift: ended, decide.DropFence: ended, decide.NoteUID: holding, decide.NoteVersion: holding, decide.DeleteRevision: holding, decide.Acquire: holding,
+	} {
+		got := holding.Unanswered(decide.Action{Verb: verb})
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s: %s", verb, diff)
+		}
+		if verb == decide.Lift && got.Look(*base().Release).GivenUp != 0 {
+			t.Error("B3.3: our own lift is taken for somebody's resume")
+		}
+	}
+}
+
 // What a write leaves of the storage that was read.
 func TestStorageAfterAWrite(t *testing.T) {
 	before := base(stored("2:uninstalling", "1:superseded"), payload("uninstalling"), rechecked).Storage
@@ -174,7 +193,7 @@ func TestReasons(t *testing.T) {
 	normal := map[decide.Reason]bool{decide.SuspensionLeftAlone: true, decide.RecoveryDeferred: true, decide.DeletedWhileSuspended: true,
 		decide.RemoteSkipped: true, decide.Recovered: true, decide.DrainAborted: true}
 	again := map[decide.Reason]time.Duration{decide.UninstallPending: time.Hour, decide.RecoveryDeferred: 10 * time.Minute,
-		decide.SuspensionHeld: 10 * time.Minute, decide.RecoveryBackoff: 10 * time.Minute}
+		decide.SuspensionHeld: 10 * time.Minute, decide.RecoveryBackoff: 10 * time.Minute, decide.Recovered: time.Nanosecond}
 	seen := map[decide.Reason]bool{}
 	for _, r := range decide.Reasons() {
 		if seen[r] {

@@ -79,13 +79,17 @@ func (r Reason) Warning() bool {
 // Repeat returns after which time the reason may be told again for the same
 // generation of the same object; zero means not again. A standing condition is
 // told once per generation, or every look would be an event (B2.4); the one
-// that somebody waits for is repeated sparingly (B5.4).
+// that somebody waits for is repeated sparingly (B5.4). Recovered is the end of one
+// recovery, used up by being told ([Memory.After]): under repair a release can
+// stick and be recovered twice in a generation, and each has its end.
 func (r Reason) Repeat() time.Duration {
 	switch r {
 	case UninstallPending:
 		return time.Hour
 	case RecoveryDeferred, SuspensionHeld, RecoveryBackoff:
 		return 10 * time.Minute
+	case Recovered:
+		return time.Nanosecond
 	default:
 		return 0
 	}

@@ -6,13 +6,17 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	helmv2 "github.com/fluxcd/helm-controller/api/v2"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/holdfast-project/holdfast/internal/kube"
 	"github.com/holdfast-project/holdfast/internal/plunger"
 	"github.com/holdfast-project/holdfast/internal/plunger/contract"
 	"github.com/holdfast-project/holdfast/internal/plunger/decide"
+	"github.com/holdfast-project/holdfast/internal/plunger/gather"
+	"github.com/holdfast-project/holdfast/internal/plunger/observe"
 	"github.com/holdfast-project/holdfast/test/helmcontroller"
 	"github.com/holdfast-project/holdfast/test/helmcontroller/lab"
 )
@@ -114,6 +118,56 @@ func TestStuckAgainWaits(t *testing.T) {
 	must(t, b.Change(t.Context(), key, 3))
 	b.told(t, key, decide.RecoveryBackoff)
 	b.until(t, key, func(hr *helmv2.HelmRelease) bool { return recovered(hr) && hr.Status.History.Latest().Version == 3 })
+}
+
+// B8.3: of two events about one release at one moment both arrive.
+func TestTwoEventsAtOnce(t *testing.T) {
+	t.Parallel()
+	b := shared
+	key := b.namespace(t, "two-events", 1)[0]
+	objects, err := kube.NewObjects(b.config[decide.Repair], contract.FieldManager)
+	must(t, err)
+	told, err := observe.NewMetrics(prometheus.NewRegistry(), time.Now)
+	must(t, err)
+	release, err := gather.NewReader(objects).Release(t.Context(), key.Namespace, key.Name)
+	must(t, err)
+	observe.NewTeller(objects, "test", told).Tell(t.Context(), *release,
+		[]decide.Event{{Reason: decide.SuspensionNotOwned, Message: "one"}, {Reason: decide.Recovered, Message: "two"}}, time.Now())
+	b.told(t, key, decide.SuspensionNotOwned)
+	b.told(t, key, decide.Recovered)
+}
+
+// B3.3, B4.4: a lift that was carried out and never answered is not somebody's
+// resume: the revision below blocks too, and is recovered in that generation.
+func TestALiftWithoutAnAnswerIsNoResume(t *testing.T) {
+	t.Parallel()
+	b := shared
+	key := b.namespace(t, "lost-lift", 1)[0]
+	lost := &atomic.Bool{}
+	b.start(t, key.Namespace, decide.Reclaim, func(c *plunger.Config) {
+		c.Rest.Wrap(func(next http.RoundTripper) http.RoundTripper { return lostLift{next, lost} })
+	})
+	must(t, b.Stick(t.Context(), key, lab.Damage{Below: "uninstalling"}))
+	b.until(t, key, recovered)
+	if !lost.Load() {
+		t.Error("no answer was lost")
+	}
+}
+
+// lostLift loses the answer to the first lift.
+type lostLift struct {
+	next http.RoundTripper
+	lost *atomic.Bool
+}
+
+func (l lostLift) RoundTrip(req *http.Request) (*http.Response, error) {
+	lose := req.Method == http.MethodPatch && releaseOf(req) != "" && stepOf(req) == lift && !l.lost.Swap(true)
+	response, err := l.next.RoundTrip(req)
+	if lose && err == nil {
+		_ = response.Body.Close()
+		return nil, errors.New("this answer was lost")
+	}
+	return response, err
 }
 
 // B10.1: where the next release fails it is said, with what would help, and not

@@ -287,7 +287,8 @@ func TestDefinitionGone(t *testing.T) {
 	}
 }
 
-// B7.4: listings and reads that fail for a moment are tried again.
+// B7.4: what fails for a moment, without an answer or with the API server's that it
+// is too busy, is tried again.
 func TestFailuresOfAMoment(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ method, part string }{
@@ -297,19 +298,21 @@ func TestFailuresOfAMoment(t *testing.T) {
 		"patch":   {http.MethodPatch, "/helmreleases/hr"},
 		"lease":   {http.MethodDelete, "/leases/"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := newSite(t, "moment-"+name, nil)
-			s.deployment()
-			s.release("hr")
-			s.apply("hr", "flux-plunger", fenceHold)
-			s.planned = errors.New("connection reset")
-			s.first(c.method, c.part, func() error { return s.planned })
-			s.must(s.hook())
-			if s.fences("hr") != 0 || s.hasLease() {
-				t.Errorf("%d fences, Lease %t", s.fences("hr"), s.hasLease())
-			}
-		})
+		for kind, failure := range map[string]error{"reset": errors.New("connection reset"), "busy": errBusy} {
+			t.Run(name+" "+kind, func(t *testing.T) {
+				t.Parallel()
+				s := newSite(t, "moment-"+name+"-"+kind, nil)
+				s.deployment()
+				s.release("hr")
+				s.apply("hr", "flux-plunger", fenceHold)
+				s.planned = failure
+				s.first(c.method, c.part, func() error { return s.planned })
+				s.must(s.hook())
+				if s.fences("hr") != 0 || s.hasLease() {
+					t.Errorf("%d fences, Lease %t", s.fences("hr"), s.hasLease())
+				}
+			})
+		}
 	}
 }
 

@@ -182,6 +182,9 @@ func (s *site) hook(edits ...func(*hook.Config)) error {
 	return hook.Run(s.Context(), run)
 }
 
+// errBusy stands for the answer of an API server that has no time.
+var errBusy = errors.New("too many requests")
+
 type tapped struct {
 	site *site
 	next http.RoundTripper
@@ -192,7 +195,10 @@ func (t tapped) RoundTrip(request *http.Request) (*http.Response, error) {
 	before := t.site.before
 	t.site.mu.Unlock()
 	if before != nil {
-		if err := before(request); err != nil {
+		switch err := before(request); {
+		case errors.Is(err, errBusy):
+			return &http.Response{StatusCode: http.StatusTooManyRequests, Header: http.Header{}, Body: http.NoBody, Request: request}, nil
+		case err != nil:
 			return nil, err
 		}
 	}

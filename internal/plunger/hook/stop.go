@@ -84,7 +84,7 @@ func (r *run) retry(ctx context.Context, bound time.Duration, try func(context.C
 		err := try(ctx)
 		var gone *kube.Gone
 		var refused *kube.Refused
-		if err == nil || errors.As(err, &gone) || errors.As(err, &refused) || !sleep(ctx, r.Timing.Look) {
+		if err == nil || errors.As(err, &gone) || errors.As(err, &refused) && refused.Final() || !sleep(ctx, r.Timing.Look) {
 			return err
 		}
 	}

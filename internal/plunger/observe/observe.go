@@ -34,8 +34,17 @@ type Teller struct {
 	instance string
 	metrics  *Metrics
 
-	mu   sync.Mutex
-	told map[string]map[decide.Reason]telling
+	mu sync.Mutex
+	// told is by "namespace/name", so that it ends with the last object of the
+	// name, whose UID nobody knows any more when it is gone.
+	told map[string]tellings
+}
+
+// tellings are what was told about one object; another one under its name begins
+// anew.
+type tellings struct {
+	uid string
+	of  map[decide.Reason]telling
 }
 
 // telling is when, and about which generation, a reason was told.
@@ -46,7 +55,7 @@ type telling struct {
 
 // NewTeller returns a Teller that signs with the instance's name, the Pod's.
 func NewTeller(objects *kube.Objects, instance string, metrics *Metrics) *Teller {
-	return &Teller{objects: objects, instance: instance, metrics: metrics, told: map[string]map[decide.Reason]telling{}}
+	return &Teller{objects: objects, instance: instance, metrics: metrics, told: map[string]tellings{}}
 }
 
 // Wanted returns those of the events that were not told yet about the release's
@@ -56,7 +65,7 @@ func (t *Teller) Wanted(r decide.Release, events []decide.Event, now time.Time) 
 	defer t.mu.Unlock()
 	var wanted []decide.Event
 	for _, event := range events {
-		last, known := t.told[r.UID][event.Reason]
+		last, known := t.about(r)[event.Reason]
 		repeat := event.Reason.Repeat()
 		if !known || last.generation != r.Generation && repeat == 0 || repeat > 0 && now.Sub(last.at) >= repeat {
 			wanted = append(wanted, event)
@@ -67,7 +76,9 @@ func (t *Teller) Wanted(r decide.Release, events []decide.Event, now time.Time) 
 
 // Tell writes the events, whatever was told before, and remembers them.
 func (t *Teller) Tell(ctx context.Context, r decide.Release, events []decide.Event, now time.Time) {
-	for _, event := range events {
+	for i, event := range events {
+		// Events are named by their time, and two of one name are one.
+		now := now.Add(time.Duration(i))
 		t.remember(r, event.Reason, now)
 		t.metrics.told(event.Reason)
 		object := gather.HelmReleases().At(r.Namespace, r.Name)
@@ -85,18 +96,29 @@ func (t *Teller) Tell(ctx context.Context, r decide.Release, events []decide.Eve
 	}
 }
 
+// about returns what was told about this very object, nil for nothing.
+func (t *Teller) about(r decide.Release) map[decide.Reason]telling {
+	if known := t.told[r.Ref()]; known.uid == r.UID {
+		return known.of
+	}
+	return nil
+}
+
 func (t *Teller) remember(r decide.Release, reason decide.Reason, now time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.told[r.UID] == nil {
-		t.told[r.UID] = map[decide.Reason]telling{}
+	of := t.about(r)
+	if of == nil {
+		of = map[decide.Reason]telling{}
+		t.told[r.Ref()] = tellings{uid: r.UID, of: of}
 	}
-	t.told[r.UID][reason] = telling{generation: r.Generation, at: now}
+	of[reason] = telling{generation: r.Generation, at: now}
 }
 
-// Forget drops what was told about an object that is gone.
-func (t *Teller) Forget(uid string) {
+// Forget drops what was told about the object of this name ("namespace/name"),
+// which is gone.
+func (t *Teller) Forget(name string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	delete(t.told, uid)
+	delete(t.told, name)
 }

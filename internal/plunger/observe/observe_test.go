@@ -11,7 +11,12 @@ import (
 // where somebody waits, again only after the time that the list allows.
 func TestWanted(t *testing.T) {
 	now := time.Date(2026, 11, 29, 12, 0, 0, 0, time.UTC)
-	told := decide.Release{UID: "one", Generation: 4}
+	told := decide.Release{Namespace: "ns", Name: "app", UID: "one", Generation: 4}
+	as := func(uid string, generation int64) decide.Release {
+		r := told
+		r.UID, r.Generation = uid, generation
+		return r
+	}
 	for name, c := range map[string]struct {
 		reason decide.Reason
 		r      decide.Release
@@ -20,11 +25,12 @@ func TestWanted(t *testing.T) {
 	}{
 		"at once again":                       {decide.SuspensionNotOwned, told, 0, false},
 		"a day later, the same generation":    {decide.SuspensionNotOwned, told, 24 * time.Hour, false},
-		"another generation":                  {decide.SuspensionNotOwned, decide.Release{UID: "one", Generation: 5}, 0, true},
-		"another object":                      {decide.SuspensionNotOwned, decide.Release{UID: "two", Generation: 4}, 0, true},
+		"another generation":                  {decide.SuspensionNotOwned, as("one", 5), 0, true},
+		"another object":                      {decide.SuspensionNotOwned, as("two", 4), 0, true},
 		"repeated: too early":                 {decide.UninstallPending, told, decide.UninstallPending.Repeat() - time.Second, false},
-		"repeated: too early, and new values": {decide.UninstallPending, decide.Release{UID: "one", Generation: 5}, time.Second, false},
+		"repeated: too early, and new values": {decide.UninstallPending, as("one", 5), time.Second, false},
 		"repeated: in time":                   {decide.UninstallPending, told, decide.UninstallPending.Repeat(), true},
+		"the end of another recovery":         {decide.Recovered, told, time.Second, true},
 	} {
 		teller := NewTeller(nil, "test", nil)
 		events := []decide.Event{{Reason: c.reason, Message: "m"}}
@@ -35,8 +41,12 @@ func TestWanted(t *testing.T) {
 		if got := len(teller.Wanted(c.r, events, now.Add(c.after))) == 1; got != c.want {
 			t.Errorf("%s: told %t, want %t", name, got, c.want)
 		}
-		teller.Forget(told.UID)
-		if len(teller.Wanted(told, events, now)) != 1 {
+		teller.remember(c.r, c.reason, now)
+		if len(teller.told) != 1 {
+			t.Errorf("%s: %d objects of one name are remembered", name, len(teller.told))
+		}
+		teller.Forget(told.Ref())
+		if len(teller.Wanted(told, events, now)) != 1 || len(teller.told) != 0 {
 			t.Errorf("%s: an object that is gone is remembered", name)
 		}
 	}

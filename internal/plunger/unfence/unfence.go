@@ -72,7 +72,7 @@ func (u Releaser) Release(ctx context.Context, namespace, name, uid string) (Out
 		}
 		err = fmt.Errorf("letting HelmRelease %s/%s go: %w", namespace, name, err)
 		var refused *kube.Refused
-		if attempt == attempts || errors.As(err, &refused) || !sleep(ctx, wait) {
+		if attempt == attempts || errors.As(err, &refused) && refused.Final() || !sleep(ctx, wait) {
 			return outcome, err
 		}
 		wait *= 2

@@ -223,6 +223,7 @@ func (w *Walker) settle(ctx context.Context, c *Case, action decide.Action, err 
 		var unknown *kube.UnknownOutcome
 		if errors.As(err, &unknown) {
 			w.Ledger.unknown.Store(true)
+			c.Memory = c.Memory.Unanswered(action)
 		}
 		if c.Release.Suspension() == decide.Ours {
 			w.held(ctx, c, err)
