@@ -78,6 +78,12 @@ type model struct {
 	ran string
 	// cutLog ends every log in the middle of a line, with an error.
 	cutLog bool
+	// unread is what every read of a Job and its Pods fails with.
+	unread error
+	// initFails names an init container that fails every Pod; logs are the
+	// containers whose log was read.
+	initFails string
+	logs      []string
 	// podHangs lets no Job end.
 	podHangs bool
 	// refused is what the first DELETE is answered with, once.
@@ -232,6 +238,9 @@ func (m *model) Release(ctx context.Context, job identity.Object) error {
 func (m *model) Job(_ context.Context, namespace, name string) (*batchv1.Job, error) {
 	defer m.begin()()
 	place := identity.Object{APIVersion: "batch/v1", Kind: "Job", Namespace: namespace, Name: name}
+	if m.unread != nil {
+		return nil, m.unread
+	}
 	s := m.find(place)
 	if s == nil {
 		return nil, gone(place)
@@ -259,6 +268,11 @@ func (m *model) PodsOf(_ context.Context, job identity.Object) (pods []corev1.Po
 			OwnerReferences: []metav1.OwnerReference{{Kind: "Job", Name: job.Name, UID: types.UID(job.UID)}},
 		}}
 		pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: container, ImageID: "registry.example/demo@" + m.ran}}
+		if m.initFails != "" {
+			failed := corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 1}}
+			pod.Status.Phase = corev1.PodFailed
+			pod.Status.InitContainerStatuses = []corev1.ContainerStatus{{Name: m.initFails, State: failed}}
+		}
 		pods = append(pods, pod)
 	}
 	return pods, nil
@@ -269,13 +283,14 @@ func (m *model) Events(context.Context, identity.Object) ([]corev1.Event, error)
 	return nil, nil
 }
 
-func (m *model) PodLog(ctx context.Context, _, _, _ string, _ kube.PodLogLimits) ([]byte, error) {
+func (m *model) PodLog(ctx context.Context, _, _, container string, _ kube.PodLogLimits) ([]byte, error) {
 	if m.stalled != nil {
 		if err := m.stalled(ctx, "log"); err != nil {
 			return nil, err
 		}
 	}
 	defer m.begin()()
+	m.logs = append(m.logs, container)
 	if m.cutLog {
 		return []byte("it began\nand said example-token-5c1"), errors.New("the connection was cut")
 	}

@@ -112,7 +112,8 @@ func (a *attempt) untilGivenUp(ctx context.Context) (context.Context, context.Ca
 	return outlasting, cancel
 }
 
-// settle makes the outcome durable before anybody acts on it.
+// settle makes the outcome durable before anybody acts on it, or hears of it: a
+// terminal that is held up must not keep an outcome from the disk.
 func (a *attempt) settle(slot render.Slot, auditID string, created kube.Created) (identity.Object, error) {
 	if created.Outcome == kube.Acknowledged {
 		object := created.Meta.Object
@@ -123,7 +124,7 @@ func (a *attempt) settle(slot render.Slot, auditID string, created kube.Created)
 		return object, nil
 	}
 	reason := a.Redact.String(created.Err.Error())
-	a.Report.Slot(string(slot.Name), created.Outcome.String(), reason, Bad)
+	defer a.Report.Slot(string(slot.Name), created.Outcome.String(), reason, Bad)
 	if err := a.records.CreateError(slot.Name, reason); err != nil {
 		return identity.Object{}, &NotDurable{Err: err}
 	}
@@ -153,7 +154,7 @@ func (a *attempt) release(ctx context.Context, j *job) error {
 		return &Failed{Slot: j.slot.Name, Reason: "releasing the Job: " + a.Redact.String(err.Error())}
 	}
 	j.released = time.Now()
-	a.Report.Slot(string(j.slot.Name), "released", "", Busy)
+	a.show(j, "released", "", Busy)
 	return nil
 }
 

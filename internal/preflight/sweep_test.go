@@ -290,6 +290,31 @@ func TestFailedJobInTheModel(t *testing.T) {
 	}
 }
 
+// A4.5: what is kept and shown is the log of the container that failed; the
+// candidate's own has none when an init container fails before it.
+func TestLogOfTheContainerThatFailed(t *testing.T) {
+	one := try(t, exampleProfile(t), func(one *trial) { one.model.podFails, one.model.initFails = true, "prepare" })
+	var failed *Failed
+	if !errors.As(one.err, &failed) || !slices.Equal(one.model.logs, []string{"prepare"}) {
+		t.Errorf("ended with %v after the logs of %v", one.err, one.model.logs)
+	}
+}
+
+// A4.1, A4.5: a run that is overdue says of which Jobs, and how far each was: one
+// whose credentials expired has not seen any.
+func TestOverdueSaysWhatItKnows(t *testing.T) {
+	for want, prepare := range map[string]func(*model){
+		"migration (waiting":                         func(m *model) { m.podHangs = true },
+		"migration (unreadable: 401 with [redacted]": func(m *model) { m.unread = errors.New("401 with example-token-5c1e0f") },
+	} {
+		one := try(t, exampleProfile(t), func(one *trial) { prepare(one.model) })
+		var failed *Failed
+		if !errors.As(one.err, &failed) || !strings.Contains(one.err.Error(), "within --timeout 1m0s") || !strings.Contains(one.err.Error(), want) {
+			t.Errorf("%v, want %q", one.err, want)
+		}
+	}
+}
+
 // A3.3, A6.8: a log whose connection is cut ends in the middle of a line, perhaps
 // of a Secret value, of which no half may be kept or shown.
 func TestLogThatIsCutOff(t *testing.T) {

@@ -2,6 +2,7 @@ package preflight
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -39,15 +40,18 @@ const (
 type job struct {
 	slot   render.Slot
 	object identity.Object
-	// container is the one that runs the candidate.
-	container string
-	released  time.Time
+	// container is the one that runs the candidate, failed the one that failed, if
+	// it is known.
+	container, failed string
+	released          time.Time
 	// pods are those of the last list that held any.
 	pods    []corev1.Pod
 	looks   int
 	done    bool
 	imageID string
 	took    time.Duration
+	// last is what was last shown of it, for an end that has no better reason.
+	last string
 }
 
 // awaitSlots waits for the Jobs of these slots, which were created before.
@@ -88,22 +92,31 @@ func (a *attempt) await(ctx context.Context, jobs []*job) error {
 	}
 }
 
-// overdue keeps what the unfinished Jobs have printed before they are removed.
+// overdue keeps what the unfinished Jobs have printed before they are removed, and
+// says of each how far it was: with credentials that expired it was never read.
 func (a *attempt) overdue(ctx context.Context, jobs []*job) error {
-	end := stopped(ctx, a.Timeout)
-	if errors.Is(end, ErrInterrupted) {
+	if end := stopped(ctx, a.Timeout); errors.Is(end, ErrInterrupted) {
 		return end
 	}
 	reading, done := a.untilGivenUp(ctx)
 	defer done()
+	var open []string
 	for _, j := range jobs {
-		if !j.done {
-			if err := a.keepLog(reading, j, true); err != nil {
-				return err
-			}
+		if j.done {
+			continue
+		}
+		open = append(open, fmt.Sprintf("%s (%s)", j.slot.Name, j.last))
+		if err := a.keepLog(reading, j, true); err != nil {
+			return err
 		}
 	}
-	return end
+	return &Failed{Reason: timedOut(a.Timeout) + ": " + strings.Join(open, ", ")}
+}
+
+// show tells how far a Job is.
+func (a *attempt) show(j *job, phase, detail string, mark Mark) {
+	j.last = strings.TrimSuffix(phase+": "+detail, ": ")
+	a.Report.Slot(string(j.slot.Name), phase, detail, mark)
 }
 
 // look reads one Job and its Pods, records what was seen, and judges it.
@@ -113,7 +126,7 @@ func (a *attempt) look(ctx context.Context, j *job) error {
 		// A read that fails is neither good nor bad news: the next one, or the
 		// timeout, decides.
 		if ctx.Err() == nil {
-			a.Report.Slot(string(j.slot.Name), "unreadable", a.Redact.String(err.Error()), Busy)
+			a.show(j, "unreadable", a.Redact.String(err.Error()), Busy)
 		}
 		return nil
 	}
@@ -170,10 +183,11 @@ func (a *attempt) judge(ctx context.Context, j *job, progress decide.Progress) e
 		if progress.Pod != "" {
 			detail = strings.TrimRight(fmt.Sprintf("Pod %s %s %s", progress.Pod, progress.PodPhase, detail), " ")
 		}
-		a.Report.Slot(string(j.slot.Name), string(progress.Phase), detail, Busy)
+		a.show(j, string(progress.Phase), detail, Busy)
 		return nil
 	}
 	if progress.Phase != decide.Succeeded {
+		j.failed = progress.Container
 		return a.fail(ctx, j, detail)
 	}
 	proven, err := a.proveImage(ctx, j)
@@ -181,13 +195,13 @@ func (a *attempt) judge(ctx context.Context, j *job, progress decide.Progress) e
 		return err
 	}
 	j.done, j.took = true, time.Since(j.released).Round(time.Second)
-	a.Report.Slot(string(j.slot.Name), "succeeded", "", Good)
+	a.show(j, "succeeded", "", Good)
 	return a.keepLog(ctx, j, false)
 }
 
 // fail shows and keeps what a failed Job printed, before it is removed.
 func (a *attempt) fail(ctx context.Context, j *job, reason string) error {
-	a.Report.Slot(string(j.slot.Name), "failed", reason, Bad)
+	a.show(j, "failed", reason, Bad)
 	if err := a.keepLog(ctx, j, true); err != nil {
 		return err
 	}
@@ -218,7 +232,7 @@ func (a *attempt) proveImage(ctx context.Context, j *job) (bool, error) {
 	case j.looks >= proofLooks:
 		return false, a.fail(ctx, j, "no Pod of it says which image it ran")
 	}
-	a.Report.Slot(string(j.slot.Name), "succeeded", "waiting for the image's identity", Busy)
+	a.show(j, "succeeded", "waiting for the image's identity", Busy)
 	return false, nil
 }
 
@@ -259,7 +273,7 @@ func (a *attempt) keepLog(ctx context.Context, j *job, show bool) error {
 	}
 	pod := &j.pods[len(j.pods)-1]
 	limits := kube.PodLogLimits{Bytes: evidence.MaxLogBytes, Lines: logLines}
-	text, err := a.Cluster.PodLog(ctx, pod.Namespace, pod.Name, j.container, limits)
+	text, err := a.Cluster.PodLog(ctx, pod.Namespace, pod.Name, cmp.Or(j.failed, j.container), limits)
 	if err != nil && len(text) == 0 {
 		a.Report.Warn(fmt.Sprintf("the log of slot %s could not be read: %s", j.slot.Name, a.Redact.String(err.Error())))
 		return nil

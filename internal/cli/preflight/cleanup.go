@@ -68,6 +68,10 @@ func (c *command) accept(dir *evidence.Dir) (protected, *evidence.Inventory, err
 	return kubeconfig, inventory, nil
 }
 
+// noResult is what to do after an exit 1 without a result, in which nothing could be
+// inspected.
+const noResult = "next: correct what the line above names and run the same command again; without a result, cleanup has not been established"
+
 func (c *command) showProgress(p cleanup.Progress) {
 	if p.Ref.Slot != "" {
 		c.printer.Slot(p.Ref.String(), "cleanup", c.redact.String(p.Text), ui.Busy)
@@ -80,13 +84,15 @@ func (c *command) endCleanup(signals *interrupts, inventory *evidence.Inventory,
 	c.printer.Close()
 	if err != nil {
 		c.code = exitIncomplete
+		hint := noResult
 		// A result that could not be made durable is no interruption, though a
 		// signal may have come while it was tried (A6.10).
 		if number, ok := signals.code(); ok && errors.Is(err, context.Canceled) {
 			c.code = number
 			err = errors.New("interrupted by a signal; no result was written")
+			hint = advice.Next(c.code)
 		}
-		c.printer.Error(err, advice.Next(c.code))
+		c.printer.Error(err, hint)
 		return nil
 	}
 	c.printer.Path(outcome.Path)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os/signal"
 	"strings"
 	"syscall"
 	"testing"
@@ -28,7 +29,7 @@ func TestEndOfACleanupBesideASignal(t *testing.T) {
 		want string
 	}{
 		"the signal stopped it": {fmt.Errorf("cleaning up: interrupted: %w", context.Cause(ctx)), 143, "no result was written"},
-		"the disk was full":     {errors.New("publishing the cleanup's result: no space left on device"), 1, "no space left on device"},
+		"the disk was full":     {errors.New("publishing the cleanup's result: no space left on device"), 1, "no space left on device\n" + ui.Program + ": hint: " + noResult},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var shown bytes.Buffer
@@ -69,6 +70,24 @@ func TestEndOfARunBesideASignal(t *testing.T) {
 				t.Errorf("exit %d, want %d\n%s", c.code, row.code, shown.String())
 			}
 		})
+	}
+}
+
+// A4.1, A6.10: a command that was started under nohup goes on when its terminal is
+// closed, and still ends at another signal.
+func TestIgnoredSignalStaysIgnored(t *testing.T) {
+	signal.Ignore(syscall.SIGHUP)
+	defer signal.Reset(syscall.SIGHUP)
+	i := watch(t.Context())
+	defer i.release()
+	for _, s := range []syscall.Signal{syscall.SIGHUP, syscall.SIGTERM} {
+		if err := syscall.Kill(syscall.Getpid(), s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	<-i.first.Done()
+	if code, _ := i.code(); code != 143 {
+		t.Errorf("it ends with %d, want that of SIGTERM", code)
 	}
 }
 

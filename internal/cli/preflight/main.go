@@ -81,8 +81,12 @@ func Main(env Env) int {
 		c.printer.End(exitRefused, refused.sentence, hint)
 		return exitRefused
 	}
-	c.printer.Error(err, advice.Next(exitIncomplete))
-	c.printer.End(exitIncomplete, err.Error(), "")
+	hint := ""
+	if c.options.cleanup {
+		hint = noResult
+	}
+	c.printer.Error(err, hint)
+	c.printer.End(exitIncomplete, err.Error(), hint)
 	return exitIncomplete
 }
 

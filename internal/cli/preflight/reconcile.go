@@ -2,6 +2,7 @@ package preflight
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"time"
 
@@ -68,6 +69,6 @@ func refusedEvidence(err error) error {
 	case errors.Is(err, journal.ErrMisuse):
 		return &refusal{sentence: err.Error(), hint: "the cleanup's result lists uncertain slots under \"unknown\"", cause: err}
 	default:
-		return err
+		return fmt.Errorf("%w; correct that and run the same command again", err)
 	}
 }

@@ -112,8 +112,9 @@ func (c *command) client(kubeconfig protected) (*kube.Client, error) {
 	return client, nil
 }
 
-// nameNoexec warns at the start that the kept executable cannot be run in place
-// (A3.6): an operator should not learn it in front of a cleanup.
+// nameNoexec warns, at the start and beside the command that it spoils, that the kept
+// executable cannot be run in place (A3.6): an operator should not learn it in front
+// of a cleanup.
 func (c *command) nameNoexec(directory string) {
 	var mount unix.Statfs_t
 	if unix.Statfs(filepath.Dir(absolute(directory)), &mount) == nil && mount.Flags&unix.ST_NOEXEC != 0 {
@@ -227,6 +228,7 @@ func (c *command) nextAfterRun(outcome run.Outcome) {
 	if outcome.HelperRetained {
 		program = filepath.Join(outcome.Directory, evidence.HelperDirectory, evidence.HelperFile)
 		c.printer.Note("the executable that wrote this evidence is kept at " + program)
+		c.nameNoexec(outcome.Directory)
 	} else {
 		c.printer.Note("no copy of the executable was kept: clean up with this very build")
 	}

@@ -27,7 +27,13 @@ func watch(parent context.Context) *interrupts {
 	i.second, cancelSecond = context.WithCancel(parent)
 	i.first, cancelFirst = context.WithCancel(i.second)
 	received, done := make(chan os.Signal, 4), make(chan struct{})
-	signal.Notify(received, syscall.SIGHUP, syscall.SIGINT, syscall.SIGTERM)
+	for _, s := range []os.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGTERM} {
+		// Under nohup a closed terminal is not to end the command, and asking for
+		// the signal would undo that.
+		if !signal.Ignored(s) {
+			signal.Notify(received, s)
+		}
+	}
 	var idle sync.WaitGroup
 	idle.Go(func() {
 		cancels := []context.CancelFunc{cancelFirst, cancelSecond}

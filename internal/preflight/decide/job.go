@@ -79,9 +79,11 @@ type Progress struct {
 	Reason string
 	// Message is for people, unescaped and unredacted.
 	Message string
-	// Pod and PodPhase name the Pod that the answer is about, if any.
-	Pod      string
-	PodPhase corev1.PodPhase
+	// Pod and PodPhase name the Pod that the answer is about, if any, and
+	// Container the one of its containers that failed.
+	Pod       string
+	PodPhase  corev1.PodPhase
+	Container string
 }
 
 // Final reports whether waiting on is pointless.

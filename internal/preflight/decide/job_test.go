@@ -1,6 +1,7 @@
 package decide
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -229,6 +230,24 @@ func TestProgressTellsPeople(t *testing.T) {
 		}
 		if len(row.pods) > 0 && (got.Pod != "pod" || got.PodPhase != row.pods[0].Status.Phase) {
 			t.Errorf("got %+v, want its Pod named", got)
+		}
+	}
+}
+
+// A4.5: the container that failed is named, so that its log can be kept: an init
+// container, or the candidate's beside a sidecar that was ended after it.
+func TestFailedContainerIsNamed(t *testing.T) {
+	initEnded := func(p *corev1.Pod) {
+		p.Status.InitContainerStatuses = append(p.Status.InitContainerStatuses, corev1.ContainerStatus{Name: "prepare",
+			State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 143, Reason: "Error"}}})
+	}
+	for want, edits := range map[string][]edit[corev1.Pod]{
+		"prepare": {initEnded, waiting("PodInitializing")},
+		"api":     {initEnded, ended(3, "Error")},
+	} {
+		got := JudgeJob(JobView{Object: identity.Object{UID: ours}, Job: job(), Pods: []corev1.Pod{pod(corev1.PodFailed, edits...)}})
+		if got.Phase != Failed || got.Container != want || !strings.Contains(got.Message, "container "+want+" ended") {
+			t.Errorf("got %+v, want container %s", got, want)
 		}
 	}
 }

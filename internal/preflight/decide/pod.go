@@ -57,11 +57,15 @@ func podFailure(pod corev1.Pod) (Progress, bool) {
 		return Progress{}, false
 	}
 	answer := Progress{Phase: Failed, Pod: pod.Name, PodPhase: pod.Status.Phase, Reason: pod.Status.Reason, Message: pod.Status.Message}
-	for _, status := range statuses(pod) {
+	// The candidate's own container first: when it fails, the sidecars among the
+	// init containers are ended after it, and often not with 0. When an init
+	// container fails, the candidate's has not ended at all.
+	for _, status := range slices.Concat(pod.Status.ContainerStatuses, pod.Status.InitContainerStatuses) {
 		ended := status.State.Terminated
 		if ended == nil || ended.ExitCode == 0 {
 			continue
 		}
+		answer.Container = status.Name
 		answer.Message = fmt.Sprintf("container %s ended with exit code %d", status.Name, ended.ExitCode)
 		// "Error" is what the kubelet writes for any exit code; OOMKilled and
 		// its like are worth more than our own word.
