@@ -45,11 +45,12 @@ func (b *bench) elections(t *testing.T, namespace string, strategy decide.Strate
 	must(t, b.Client.Create(t.Context(), &rbacv1.RoleBinding{ObjectMeta: meta, RoleRef: binding.RoleRef, Subjects: binding.Subjects}))
 }
 
-// electing runs with a Lease in the namespace.
+// electing runs with a Lease in the namespace. Its deadline is as long as a busy
+// machine needs to renew it at all.
 func electing(namespace, identity string) func(*plunger.Config) {
 	return func(config *plunger.Config) {
 		config.LeaderElect, config.LeaseNamespace, config.Identity = true, namespace, identity
-		config.Timing = plunger.Timing{Grace: plunger.MinGrace, Renew: 3 * time.Second, Retry: 500 * time.Millisecond}
+		config.Timing = plunger.Timing{Grace: plunger.MinGrace, Renew: 10 * time.Second, Retry: 500 * time.Millisecond}
 	}
 }
 
@@ -134,6 +135,8 @@ func (b *bench) stuckKeyAt(t *testing.T, key types.NamespacedName, strategy deci
 	must(t, b.Change(t.Context(), key, 2))
 	select {
 	case <-reached:
+	case <-run.done:
+		t.Fatalf("it ended before: %s: %v", at, run.err)
 	case <-time.After(settle):
 		b.never(t, key, at)
 	}
@@ -493,9 +496,10 @@ func TestAnUnknownOutcomeLeavesTheLeaseToRunOut(t *testing.T) {
 	t.Parallel()
 	b, namespace := shared, "indefinite"
 	b.elections(t, namespace, decide.Repair)
-	// The shortest Lease that the relations allow, so that this does not take long.
+	// A Lease as short as the relations allow, so that this does not take long.
+	const lease = 31 * time.Second
 	brief := func(c *plunger.Config) {
-		c.Timing = plunger.Timing{Grace: plunger.MinGrace, Renew: time.Second, Retry: 200 * time.Millisecond, Lease: 27 * time.Second}
+		c.Timing = plunger.Timing{Grace: plunger.MinGrace, Renew: 5 * time.Second, Retry: 200 * time.Millisecond, Lease: lease}
 	}
 	key := b.namespace(t, namespace, 1)[0]
 	lost := &loseAnswer{step: rewrite, done: make(chan struct{})}
@@ -504,6 +508,8 @@ func TestAnUnknownOutcomeLeavesTheLeaseToRunOut(t *testing.T) {
 	must(t, b.Change(t.Context(), key, 2))
 	select {
 	case <-lost.done:
+	case <-first.done:
+		t.Fatal(first.err)
 	case <-time.After(settle):
 		b.never(t, key, rewrite)
 	}
@@ -519,7 +525,7 @@ func TestAnUnknownOutcomeLeavesTheLeaseToRunOut(t *testing.T) {
 	if hr := b.release(t, key); fenced(hr) {
 		t.Error("B6.2 not drained")
 	}
-	b.untilHeldBy(t, namespace, "second", 27*time.Second+settle)
+	b.untilHeldBy(t, namespace, "second", lease+settle)
 	if took := time.Since(ended); took < 20*time.Second {
 		t.Errorf("B6.6 taken %s after the end, before it had run out", took)
 	}
