@@ -115,6 +115,12 @@ func (s *site) without(c right) {
 		return c.verb != "" && process.says("forbidden", denied) || s.done(c) && (c.verb == "" || s.done(right{}))
 	})
 	output, clean := process.stop()
+	s.judge(c, denied, output, clean)
+}
+
+// judge compares how a run without the right ended with what the right is for.
+func (s *site) judge(c right, denied, output string, clean bool) {
+	s.Helper()
 	switch {
 	case c.verb == "" && (strings.Contains(output, "forbidden") || !clean):
 		s.Errorf("with every right it is denied something, or does not stop well:\n%s", output)
