@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"path/filepath"
 	"regexp"
@@ -56,7 +57,7 @@ var quotedByParser = regexp.MustCompile(`'[^']*'`)
 // New makes a client from the bytes of a kubeconfig, which were read and hashed
 // once by the caller (A5.3), and the name of a context in it. It sends nothing
 // and starts no exec plugin. An error can quote a URL of the kubeconfig with a
-// password in it: redact it. A kubeconfig that skips TLS verification is
+// password in it: redact it. A kubeconfig that skips TLS verification, or TLS, is
 // refused: an answer that anybody can give proves nothing.
 func New(kubeconfig []byte, contextName string, options Options) (*Client, error) {
 	file, err := clientcmd.Load(kubeconfig)
@@ -74,7 +75,25 @@ func New(kubeconfig []byte, contextName string, options Options) (*Client, error
 	if err != nil {
 		return nil, fmt.Errorf("reading context %q of the kubeconfig: %w", contextName, err)
 	}
+	if err := encrypted(config); err != nil {
+		return nil, err
+	}
 	return newForConfig(config, options)
+}
+
+// encrypted refuses what insecure-skip-tls-verify is refused for: over plain HTTP
+// anybody on the way can say that everything is gone. Nobody is on the way to this
+// very machine, where kubectl proxy listens.
+func encrypted(config *rest.Config) error {
+	server, _, err := rest.DefaultServerUrlFor(config)
+	if err != nil {
+		return fmt.Errorf("using the kubeconfig: %w", err)
+	}
+	local := server.Hostname() == "localhost" || net.ParseIP(server.Hostname()).IsLoopback()
+	if server.Scheme != "https" && !local {
+		return fmt.Errorf("using the kubeconfig: its server is reached over plain %s, and an unverified server's answers prove nothing: give an https address", server.Scheme)
+	}
+	return nil
 }
 
 // anchorPaths says where the bytes came from, which clientcmd needs to resolve

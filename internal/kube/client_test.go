@@ -36,6 +36,10 @@ func kubeconfig(cluster, user string) []byte {
 	return fmt.Appendf(nil, kubeconfigTemplate, cluster, user)
 }
 
+func plain(server string) []byte {
+	return []byte(strings.Replace(string(kubeconfig("", "token: t")), "https://127.0.0.1:1", server, 1))
+}
+
 // A5.3: what a kubeconfig must be; nothing is sent for any of these.
 func TestA53Kubeconfig(t *testing.T) {
 	for name, row := range map[string]struct {
@@ -48,6 +52,9 @@ func TestA53Kubeconfig(t *testing.T) {
 		"no context":       {kubeconfig("", "token: t"), "", `context ""`},
 		"not yaml":         {[]byte("\t:"), "ctx", "parsing"},
 		"skips tls":        {kubeconfig(", insecure-skip-tls-verify: true", "token: t"), "ctx", "insecure-skip-tls-verify"},
+		"no tls":           {plain("http://10.0.0.1:8080"), "ctx", "plain http"},
+		"no scheme":        {plain("cluster.example:8080"), "ctx", "plain http"},
+		"a local proxy":    {plain("http://127.0.0.1:8001"), "ctx", ""},
 		"missing ca":       {kubeconfig(", certificate-authority: no-such-file", "token: t"), "ctx", "no-such-file"},
 		"ancient provider": {kubeconfig("", "auth-provider: {name: gcp}"), "ctx", "gcp"},
 	} {
