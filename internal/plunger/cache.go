@@ -12,21 +12,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/holdfast-project/holdfast/internal/plunger/contract"
-	"github.com/holdfast-project/holdfast/internal/plunger/decide"
 	"github.com/holdfast-project/holdfast/internal/plunger/gather"
 )
 
 // claimIndex finds the releases that name the same release in the same storage.
 const claimIndex = "holdfast.claim"
-
-// claim is the index's value. A remote release keeps its storage in another
-// cluster, so it claims nothing here.
-func claim(r decide.Release) string {
-	if r.Spec.Remote {
-		return "remote/" + r.UID
-	}
-	return r.StorageNamespace() + "/" + r.ReleaseName()
-}
 
 func indexClaims(ctx context.Context, indexer client.FieldIndexer) error {
 	return indexer.IndexField(ctx, &helmv2.HelmRelease{}, claimIndex, func(object client.Object) []string {
@@ -34,7 +24,7 @@ func indexClaims(ctx context.Context, indexer client.FieldIndexer) error {
 		if !ok {
 			return nil
 		}
-		return []string{claim(gather.FromHelmRelease(release))}
+		return []string{gather.FromHelmRelease(release).Claim()}
 	})
 }
 

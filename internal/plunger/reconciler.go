@@ -99,7 +99,7 @@ func (r *Reconciler) claimants(ctx context.Context, view decide.Release) ([]deci
 		return nil, nil
 	}
 	var claiming helmv2.HelmReleaseList
-	if err := r.Cache.List(ctx, &claiming, client.MatchingFields{claimIndex: claim(view)}); err != nil {
+	if err := r.Cache.List(ctx, &claiming, client.MatchingFields{claimIndex: view.Claim()}); err != nil {
 		return nil, fmt.Errorf("reading the cache: %w", err)
 	}
 	var others []decide.Release

@@ -61,6 +61,7 @@ func terminating() []rule {
 		storageOfTerminating,          // B5.6 needs the storage
 		proven,                        // B5.6: empty and said so: the fence has done its work
 		emptyButUnproven,              // B5.6, B5.6a: nothing is left to remind with
+		refusedReminder,               // B4.1b: nor is it asked to uninstall what others claim
 		givingWay,                     // B5.9: three handled requests without an uninstall
 		fillHistory,                   // B5.7: without a history there is nothing to uninstall
 		remind,                        // B5.7: and without a request nobody looks

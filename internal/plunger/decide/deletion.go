@@ -43,7 +43,7 @@ func remindUnderSuspension(in Input) (Action, bool) {
 	switch {
 	case !any:
 		return Action{}, false
-	case incomplete(*r):
+	case incomplete(*r) && !refusedBy(in):
 		return do(FillStatus, "helm-controller has forgotten what to uninstall (B5.7)").about(latest), true
 	default:
 		version, missing := reclaimedHere(in)
@@ -150,6 +150,25 @@ func givingWay(in Input) (Action, bool) {
 		"is the release's service account gone?", in.Release.ReminderCount())), true
 }
 
+func refusedBy(in Input) bool {
+	why, _ := refusal(in)
+	return why != ""
+}
+
+// refusedReminder: a reminder makes helm-controller uninstall what this release only
+// names. Where a recovery would be refused that is refused as well: the storage may
+// be another tenant's, or what the HelmRelease that took over the name runs (B4.1b).
+// An uninstall that helm-controller does by itself is proven above as ever.
+func refusedReminder(in Input) (Action, bool) {
+	why, _ := refusal(in)
+	if why == "" {
+		return Action{}, false
+	}
+	action := unproven(in, "helm-controller is not asked to uninstall it: "+why)
+	action.Claimed = len(in.Claimants) > 0
+	return action, true
+}
+
 func fillHistory(in Input) (Action, bool) {
 	if !incomplete(*in.Release) {
 		return Action{}, false
@@ -170,7 +189,9 @@ func unproven(in Input, why string) Action {
 	if in.Storage != nil && len(in.Storage.Revisions) > 0 {
 		message += "; stored still: " + strings.Join(in.Storage.Names(), ", ")
 	}
-	message += "; finish by hand: " + uninstallCommand(*in.Release)
+	if len(in.Claimants) == 0 { // what another one runs is not to be uninstalled
+		message += "; finish by hand: " + uninstallCommand(*in.Release)
+	}
 	if in.Options.UnprovenUninstall == HoldUnproven {
 		return wait(terminatingLook, "unproven, and held (B5.9)").telling(UninstallUnproven,
 			message+"; then: flux-plunger release-fence "+in.Release.Ref())

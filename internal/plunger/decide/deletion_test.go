@@ -99,6 +99,14 @@ func TestDeletedAndFenced(t *testing.T) {
 		{"B4.6 remote, ours: lifted, its storage not asked", base(fenced, deleted, noHistory, remote, suspendedBy(ours())), want{verb: decide.Lift}},
 		{"B Names: ours and disagreeing: lifted, no storage asked", base(fenced, deleted, suspendedBy(ours()), func(in *decide.Input) { in.Release.Status.StorageNamespace = "old" }), want{verb: decide.Lift}},
 		{"B4.6 remote, not through", base(fenced, deleted, remote), want{verb: decide.Wait}},
+		{"B4.1b claimed by another: not reminded", gone(claimed, noHistory, stored("1:uninstalling")), want{decide.DropFence, decide.UninstallUnproven}},
+		{"B4.1b claimed by another: held", gone(hold, claimed, noHistory, stored("1:uninstalling")), want{decide.Wait, decide.UninstallUnproven}},
+		{"B4.1b claimed by another: not asked either", gone(claimed, stored("1:uninstalling")), want{decide.DropFence, decide.UninstallUnproven}},
+		{"B4.1b claimed by another, and failing: helm-controller's own uninstall", gone(claimed, stored("1:uninstalling"), released("UninstallFailed")), want{verb: decide.Wait}},
+		{"B5.6 claimed by another, and proven", gone(claimed, stored(), released("UninstallSucceeded")), want{verb: decide.DropFence}},
+		{"B4.1b storage elsewhere: not reminded", gone(elsewhere, noHistory, stored("1:uninstalling")), want{decide.DropFence, decide.UninstallUnproven}},
+		{"B4.1b storage elsewhere, allowed", gone(elsewhere, func(in *decide.Input) { in.Options.AllowCrossNamespaceStorage = true }, noHistory, stored("1:uninstalling")), want{verb: decide.FillStatus}},
+		{"B4.1b claimed by another, ours: nothing filled before the lift", base(fenced, deleted, noHistory, claimed, suspendedBy(ours()), stored("1:uninstalling")), want{verb: decide.Lift}},
 		{"B Names: disagrees", gone(func(in *decide.Input) { in.Release.Status.StorageNamespace = "old" }), want{decide.Wait, decide.StorageRefused}},
 	})
 }

@@ -298,6 +298,7 @@ func TestUnprovenMessages(t *testing.T) {
 	}{
 		"handled and not uninstalled": {gone(asked(3, now), stored("1:uninstalling")), []string{"handled 3 requests", "stored still: ns/sh.helm.release.v1.app.v1; finish"}, "release-fence"},
 		"nothing is stored":           {gone(noHistory, stored()), []string{"helm uninstall app --namespace ns"}, "stored still"},
+		"claimed":                     {gone(claimed, stored("1:uninstalling")), []string{"claimed by [ns/other]", "stored still: ns/sh.helm.release.v1.app.v1"}, "helm uninstall"},
 		"held":                        {gone(hold, noHistory, stored()), []string{"flux-plunger release-fence ns/app"}, "stored still"},
 	} {
 		message := decide.Next(c.in).Events[0].Message

@@ -57,6 +57,16 @@ func (r Release) specStorageNamespace() string {
 	return r.Namespace
 }
 
+// Claim names what the release claims, equal for two that name the same release in
+// the same storage (B4.1b). A remote one keeps its storage in another cluster, so it
+// claims nothing here.
+func (r Release) Claim() string {
+	if r.Spec.Remote {
+		return "remote/" + r.UID
+	}
+	return r.StorageNamespace() + "/" + r.ReleaseName()
+}
+
 // Disagrees reports whether what helm-controller recorded names another storage
 // or another release than the specification does. helm-controller is then about
 // to move the release; whatever we read could be the wrong one of two, so

@@ -109,13 +109,19 @@ func (d Drain) list(ctx context.Context) ([]*walk.Case, error) {
 	}
 }
 
-// heldOf picks the releases that carry something of ours.
+// heldOf picks the releases that carry something of ours, each with the others of
+// the same claim (B4.1b).
 func heldOf(releases []decide.Release) []*walk.Case {
+	claims := map[string][]decide.Release{}
+	for _, r := range releases {
+		claims[r.Claim()] = append(claims[r.Claim()], r)
+	}
 	var held []*walk.Case
 	for i := range releases {
 		r := releases[i]
 		if carries(r) {
-			held = append(held, &walk.Case{Namespace: r.Namespace, Name: r.Name, Release: &r, Draining: true})
+			others := slices.DeleteFunc(slices.Clone(claims[r.Claim()]), func(other decide.Release) bool { return other.Ref() == r.Ref() })
+			held = append(held, &walk.Case{Namespace: r.Namespace, Name: r.Name, Release: &r, Claimants: others, Draining: true})
 		}
 	}
 	return held
@@ -131,7 +137,7 @@ func (d Drain) pass(ctx context.Context, held []*walk.Case) ([]*walk.Case, error
 	var left []*walk.Case
 	var failures error
 	for _, c := range held {
-		again := &walk.Case{Namespace: c.Namespace, Name: c.Name, Release: c.Release, Draining: true}
+		again := &walk.Case{Namespace: c.Namespace, Name: c.Name, Release: c.Release, Claimants: c.Claimants, Draining: true}
 		err := d.Walker.Look(ctx, again)
 		if err == nil {
 			_, err = d.Walker.Walk(ctx, again)

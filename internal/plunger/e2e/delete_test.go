@@ -1,12 +1,17 @@
 package e2e
 
 import (
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 
+	helmv2 "github.com/fluxcd/helm-controller/api/v2"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/holdfast-project/holdfast/internal/plunger/contract"
 	"github.com/holdfast-project/holdfast/internal/plunger/decide"
+	"github.com/holdfast-project/holdfast/test/helmcontroller"
 	"github.com/holdfast-project/holdfast/test/helmcontroller/lab"
 )
 
@@ -139,6 +144,44 @@ func TestReclaimSurvivesADeleteButForTheStatedException(t *testing.T) {
 			t.Logf("%d of %d positions are the stated exception", exceptions, 2*len(reclaimSteps()))
 			if name == "single" && exceptions == 0 {
 				t.Error("the stated exception did not show: this test proves nothing about it")
+			}
+		})
+	}
+}
+
+// B4.1b: a stuck release whose name another HelmRelease has taken over, as a rename
+// of the object does, is deleted. helm-controller has forgotten it, and asked to
+// uninstall it would take away what the other one runs: it is let go, which is
+// said, by the controller and by the drain alike.
+func TestWhatAnotherClaimsIsNotUninstalled(t *testing.T) {
+	b := shared
+	for name, letGo := range map[string]func(t *testing.T, namespace string){
+		"controller": func(t *testing.T, namespace string) { b.start(t, namespace, decide.Repair) },
+		"drain": func(t *testing.T, namespace string) {
+			if outcome := b.drainer(t, namespace, decide.Repair).Run(t.Context()); outcome.Err != nil {
+				t.Error(outcome.Err)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			key := b.namespace(t, "renamed-"+name, 1)[0]
+			must(t, b.Stick(t.Context(), key, lab.Damage{}))
+			must(t, b.Edit(t.Context(), key, addFence))
+			other := types.NamespacedName{Namespace: key.Namespace, Name: "renamed"}
+			stop := b.gate.Hold(helmcontroller.PointRead, other)
+			t.Cleanup(stop.Release)
+			must(t, b.Client.Create(t.Context(), lab.NewRelease(other, func(hr *helmv2.HelmRelease) { hr.Spec.ReleaseName = key.Name })))
+			hr := b.release(t, key)
+			must(t, b.Delete(t.Context(), key))
+			b.until(t, key, func(hr *helmv2.HelmRelease) bool { return !slices.Contains(hr.Finalizers, contract.HelmFinalizer) })
+			letGo(t, key.Namespace)
+			if note := b.told(t, key, decide.UninstallUnproven); !strings.Contains(note, other.String()) || strings.Contains(note, "helm uninstall") {
+				t.Errorf("the event does not say whose it is now: %q", note)
+			}
+			must(t, b.Gone(t.Context(), key, settle))
+			if left := b.left(t, hr); len(left.Chart) == 0 || len(left.Storage) != 1 {
+				t.Errorf("what the other one runs was uninstalled: left %v and %v", left.Chart, left.Storage)
 			}
 		})
 	}

@@ -89,6 +89,9 @@ func (c *Case) input(w *Walker) decide.Input {
 	in := decide.Input{Release: c.Release, Storage: c.storage, Memory: c.Memory,
 		Now: w.Now(), Draining: c.Draining, Options: w.Options}
 	for _, other := range c.Claimants {
+		if c.Release != nil && c.Release.Terminating() && other.Terminating() {
+			continue
+		}
 		in.Claimants = append(in.Claimants, other.Ref())
 	}
 	return in
