@@ -169,6 +169,7 @@ func TestA6_2IdentityAfterEachRead(t *testing.T) {
 	for title, s := range map[string]State{
 		"a name":              state(9*second, resources(goneJob(), secretRow()), lists(pods(3*second), pods(5*second)), slots(name("worker", 8))),
 		"the first of names":  state(9*second, resources(goneJob(), secretRow()), lists(pods(3*second), pods(5*second)), slots(name("worker", 8), name("migration", 6))),
+		"a recorded child":    state(9*second, resources(api(deleted(second), child(absent(8*second)), reads(absent(2*second))), secretRow()), lists(pods(3*second), pods(5*second))),
 		"a list without Jobs": state(9*second, resources(secretRow()), lists(pods(8*second))),
 	} {
 		s.Cluster = append(s.Cluster, clusterRead(7*second))
