@@ -214,16 +214,43 @@ func TestJobThatNeverRuns(t *testing.T) {
 	}
 	s.deployment()
 
+	s.readmeCommand()
+	s.uninstallWithoutHooks()
+	s.onlyTheJobIsLeft(nil)
+}
+
+// B7.4: an installer without hooks has deleted everything of the chart, its rights
+// too, and fences are left. The README's command, run after it, is the way out.
+func TestObjectsGoneWithoutHooks(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, "hookless")
+	s.install(s.chart(), values{"replicas": 0})
+	s.fenced("live", "held")
+	s.uninstallWithoutHooks()
+	if live, held := s.live("live"), s.live("held"); !fenced(live) || !fenced(held) || !held.Spec.Suspend {
+		t.Errorf("touched without a hook: %v, %v, suspended %t", live.Finalizers, held.Finalizers, held.Spec.Suspend)
+	}
+	s.readmeCommand()
+	s.onlyTheJobIsLeft(nil)
+}
+
+// readmeCommand runs what the README says for where the Job cannot run, and sees
+// every release let go.
+func (s *site) readmeCommand() {
+	s.Helper()
 	out := s.byHand(filepath.Join(chartDir, "README.md"), strings.NewReplacer("NAMESPACE", s.ns, "--deployment flux-plunger", "--deployment "+s.fullname()))
-	s.says(out, "HelmRelease never-tenant/live", "HelmRelease never-tenant/held", "no release carries a fence: done")
-	uninstall = s.uninstallAction()
+	s.says(out, "HelmRelease "+s.tenant+"/live", "HelmRelease "+s.tenant+"/held", "no release carries a fence: done")
+	if held := s.live("held"); fenced(s.live("live")) || fenced(held) || held.Spec.Suspend {
+		s.Errorf("%v, %v, suspended %t", s.live("live").Finalizers, held.Finalizers, held.Spec.Suspend)
+	}
+}
+
+func (s *site) uninstallWithoutHooks() {
+	s.Helper()
+	uninstall := s.uninstallAction()
 	uninstall.DisableHooks = true
 	_, err := uninstall.Run(s.name)
 	s.must(err)
-	if held := s.live("held"); fenced(s.live("live")) || fenced(held) || held.Spec.Suspend {
-		t.Errorf("%v, %v, suspended %t", s.live("live").Finalizers, held.Finalizers, held.Spec.Suspend)
-	}
-	s.onlyTheJobIsLeft(nil)
 }
 
 // B7.2, B7.4: flux-plunger runs and holds a delete whose uninstall fails. First the
