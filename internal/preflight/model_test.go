@@ -86,6 +86,8 @@ type model struct {
 	logs      []string
 	// podHangs lets no Job end.
 	podHangs bool
+	// onDelete is called by each DELETE.
+	onDelete func()
 	// refused is what the first DELETE is answered with, once.
 	refused error
 	// stalled is called by a release and a log, in place of an answer.
@@ -322,6 +324,9 @@ func (m *model) Delete(ctx context.Context, object identity.Object, _ kube.Propa
 		return ctx.Err()
 	}
 	m.note("delete", object.Kind)
+	if m.onDelete != nil {
+		m.onDelete()
+	}
 	if err := m.refused; err != nil {
 		m.refused = nil
 		return err

@@ -17,6 +17,7 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/holdfast-project/holdfast/internal/cleanup"
@@ -229,6 +230,8 @@ func (r *run) cleanUp(ctx context.Context, cause error) error {
 		Inventory: inventory, Cluster: r.Cluster, Record: record, Redact: r.Redact.String, Progress: r.progress,
 	})
 	switch {
+	case errors.Is(err, context.Canceled) && cause != nil:
+		return fmt.Errorf("%w; and its cleanup was %w", cause, ErrInterrupted)
 	case errors.Is(err, context.Canceled):
 		return ErrInterrupted
 	case err != nil:

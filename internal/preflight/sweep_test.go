@@ -290,6 +290,24 @@ func TestFailedJobInTheModel(t *testing.T) {
 	}
 }
 
+// A4.1: a signal in the middle of the cleanup of a failure does not take the failure's
+// reason with it.
+func TestInterruptedCleanupKeepsTheCause(t *testing.T) {
+	one := &trial{model: newModel(durabletest.New())}
+	profile := exampleProfile(t)
+	synctest.Test(t, func(t *testing.T) {
+		one.config = config(t, one.model, profile)
+		ctx, stop := context.WithCancel(context.Background())
+		defer stop()
+		one.model.podFails, one.model.onDelete = true, stop
+		_, one.err = Run(ctx, one.config)
+	})
+	var failed *Failed
+	if !errors.As(one.err, &failed) || !errors.Is(one.err, ErrInterrupted) {
+		t.Errorf("ended with %v", one.err)
+	}
+}
+
 // A4.5: what is kept and shown is the log of the container that failed; the
 // candidate's own has none when an init container fails before it.
 func TestLogOfTheContainerThatFailed(t *testing.T) {

@@ -55,10 +55,11 @@ func TestEndOfARunBesideASignal(t *testing.T) {
 		code int
 		want string
 	}{
-		"the signal stopped it":        {run.ErrInterrupted, 130, "interrupted by a signal"},
-		"the signal gave up a create":  {&run.Uncertain{Slot: "secret", Reason: "given up"}, 130, "unknown outcome"},
-		"a receipt was not written":    {&run.NotDurable{Err: full}, 1, "no space left on device"},
-		"its cleanup was not recorded": {&run.Unfinished{Err: full}, 1, "no space left on device"},
+		"the signal stopped it":               {run.ErrInterrupted, 130, "interrupted by a signal"},
+		"it stopped the cleanup of a failure": {fmt.Errorf("%w; and its cleanup was %w", &run.Failed{Slot: "api", Reason: "exit code 3"}, run.ErrInterrupted), 130, "slot api failed: exit code 3; and its cleanup was interrupted"},
+		"the signal gave up a create":         {&run.Uncertain{Slot: "secret", Reason: "given up"}, 130, "unknown outcome"},
+		"a receipt was not written":           {&run.NotDurable{Err: full}, 1, "no space left on device"},
+		"its cleanup was not recorded":        {&run.Unfinished{Err: full}, 1, "no space left on device"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var shown bytes.Buffer

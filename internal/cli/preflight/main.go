@@ -162,6 +162,11 @@ func noArguments(_ *cobra.Command, args []string) error {
 }
 
 func (c *command) runMode(given []string) error {
+	// A refusal of the arguments is an end too, and a machine reads it. A cleanup
+	// does not accept the flag.
+	if !c.options.cleanup {
+		c.printAs(c.options.output)
+	}
 	chosen, err := judge(c.options, given)
 	if err != nil {
 		return err

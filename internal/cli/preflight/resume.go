@@ -11,7 +11,6 @@ import (
 // the client is built the order is that of a cleanup: the directory without
 // following a link, its lock, and every read (A1.2).
 func (c *command) resume() error {
-	c.printAs(c.options.output)
 	signals := watch(context.Background())
 	defer signals.release()
 

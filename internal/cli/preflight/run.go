@@ -25,7 +25,6 @@ const (
 
 // preflight runs --preflight-only (A4.1). The arguments are judged.
 func (c *command) preflight() error {
-	c.printAs(c.options.output)
 	signals := watch(context.Background())
 	defer signals.release()
 
@@ -171,7 +170,7 @@ func (c *command) endRun(signals *interrupts, outcome run.Outcome, err error) er
 	case interrupted && outcome.ResultPath == "" && !recordFailed(err):
 		code = number
 	}
-	if errors.Is(err, run.ErrInterrupted) {
+	if err == run.ErrInterrupted { //nolint:errorlint // one that wraps it says more
 		err = errors.New("interrupted by a signal")
 	}
 	sentence := ""
