@@ -10,6 +10,7 @@
 package advice
 
 import (
+	"cmp"
 	"fmt"
 	"path"
 	"strings"
@@ -46,7 +47,12 @@ func Next(exitCode int) string {
 // Summary returns the lines that tell a person how a cleanup ended, the closing
 // one included.
 func Summary(inventory *evidence.Inventory, result evidence.Result) []string {
-	s := summary{inventory: inventory}
+	s := summary{inventory: inventory, unread: "it could not be read"}
+	if len(result.Reasons) > 0 {
+		// What has no reason of its own was not read for the first one there is: this
+		// is not the recorded cluster, so that no absence in it would count.
+		s.unread = result.Reasons[0]
+	}
 	s.headline(result)
 	for _, r := range result.Resources {
 		s.resource(r)
@@ -63,7 +69,9 @@ func Summary(inventory *evidence.Inventory, result evidence.Result) []string {
 
 type summary struct {
 	inventory *evidence.Inventory
-	lines     []string
+	// unread says why something is unreadable that has no reason of its own.
+	unread string
+	lines  []string
 }
 
 // line adds one line; what it says is not trusted.
@@ -106,8 +114,8 @@ func (s *summary) resource(r evidence.ResourceResult) {
 		s.line(1, "settle its consumers and run cleanup again; by hand only after every Job and its Pods are seen gone:")
 		s.command(r.Object)
 	default:
-		s.line(1, "%s", orElse(r.Detail, "it could not be read"))
-		s.line(1, "correct access or connectivity and run cleanup again")
+		s.line(1, "%s", cmp.Or(r.Detail, s.unread))
+		s.line(1, "correct access or connectivity, or point at the original cluster, and run cleanup again")
 	}
 }
 
@@ -175,7 +183,7 @@ func (s *summary) candidate(p evidence.PlannedResult) {
 		found.UID = p.FoundUID
 		s.command(found)
 	default:
-		s.line(1, "its name could not be read")
+		s.line(1, "its name could not be read in the recorded cluster")
 	}
 }
 
@@ -210,11 +218,4 @@ func (s *summary) command(object identity.Object) {
 		return
 	}
 	s.lines = append(s.lines, "    "+command)
-}
-
-func orElse(text, otherwise string) string {
-	if text == "" {
-		return otherwise
-	}
-	return text
 }

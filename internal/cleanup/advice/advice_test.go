@@ -86,6 +86,10 @@ func TestA6_13Summary(t *testing.T) {
 			[]string{"are kept", "only after every Job and its Pods are seen gone", uidOurs, "Orphan"}, nil},
 		"remaining": {evidence.Result{Reasons: []string{"it is held"}, Resources: []evidence.ResourceResult{{Outcome: evidence.Remaining, Detail: "held by the finalizers a/b", Object: place("Job", "r-api", uidOurs)}}},
 			[]string{"- it is held", "a/b", "do not strip it"}, []string{"kubectl"}},
+		"another cluster was not asked": {evidence.Result{Reasons: []string{"this is another cluster: x"},
+			Resources:    []evidence.ResourceResult{{Outcome: evidence.Unreadable, Object: place("Job", "r-api", uidOurs)}},
+			PlannedNames: []evidence.PlannedResult{{State: "planned", Outcome: evidence.Unreadable, Object: place("Job", "r-worker", "")}}},
+			[]string{"(uid " + uidOurs + ")", "  this is another cluster: x", "its name could not be read in the recorded cluster", "point at the original cluster"}, []string{"kubectl", "it could not be read"}},
 		"its deletion was refused": {evidence.Result{Resources: []evidence.ResourceResult{{Outcome: evidence.Remaining, Detail: "its deletion has not begun", Object: place("Job", "r-api", uidOurs)}}},
 			[]string{"its deletion has not begun", "preflight-cleanup.err says why"}, []string{"kubectl"}},
 		"a replaced Pod says nothing of its Job": {evidence.Result{
