@@ -41,8 +41,9 @@ func cacheOptions(namespace string, selector labels.Selector) cache.Options {
 	return options
 }
 
-// slim drops what the decision does not read from a cached release: its values
-// and inventory are most of it, and there may be thousands.
+// slim drops what the decision does not read from a cached release: its values,
+// their copy in an annotation and the inventory are most of it, and there may be
+// thousands.
 func slim(object any) (any, error) {
 	release, ok := object.(*helmv2.HelmRelease)
 	if !ok {
@@ -55,7 +56,20 @@ func slim(object any) (any, error) {
 	}
 	release.Status.Inventory = nil
 	release.ManagedFields = relevant(release.ManagedFields)
+	release.Labels, release.Annotations = nil, noted(release.Annotations)
 	return release, nil
+}
+
+// noted keeps the annotations that a decision reads: ours and Flux's requests.
+// kubectl's copy of the last applied manifest is as large as the values.
+func noted(annotations map[string]string) map[string]string {
+	kept := map[string]string{}
+	for _, key := range []string{contract.ProcessedVersion, contract.ProcessedUID, contract.Reminders, contract.RequestedUID, contract.Unproven, contract.RequestedAt} {
+		if value, found := annotations[key]; found {
+			kept[key] = value
+		}
+	}
+	return kept
 }
 
 // relevant keeps the managers that can say whose a suspension is.

@@ -112,7 +112,13 @@ func (r Release) failing() bool {
 // clockTolerance is by how much the clocks of two Pods may differ when the time
 // of a condition is compared with that of our request; conditions have whole
 // seconds.
-const clockTolerance = 2 * time.Second
+//
+// It is generous because little hangs on it: helm-controller is known to have
+// handled the request, by its token. All that the time excludes is a success which
+// it told of in this very generation, while revisions remained, before we asked. A
+// node whose clock is off would make every reminded uninstall unproven, and under
+// the policy hold keep it for ever.
+const clockTolerance = 30 * time.Second
 
 // uninstalled reports whether helm-controller says that it uninstalled the
 // release, in the present generation and not before our last request: the
