@@ -55,6 +55,7 @@ func FuzzDeleteCommand(f *testing.F) {
 	f.Add("/it's here/config", "o'clock; rm -rf ~", "v1", "Secret", "ns", "s", uid)
 	f.Add("\\'$(id)", "a`b`", "v1", "Pod", "ns", "../secrets/s", uid)
 	f.Add("k", "c\u202e", "networking.k8s.io/v1", "NetworkPolicy", "ns", "n", strings.ToUpper(uid))
+	f.Add("c\xff", "c", "batch/v1", "Job", "ns", "job-1", uid)
 	f.Add("k", "c", "v1", "Node", "", "n", uid+"\n")
 	f.Fuzz(func(t *testing.T, kubeconfig, contextName, apiVersion, kind, namespace, name, uid string) {
 		object := identity.Object{APIVersion: apiVersion, Kind: kind, Namespace: namespace, Name: name, UID: uid}

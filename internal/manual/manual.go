@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 
 	"github.com/holdfast-project/holdfast/internal/apipath"
 	"github.com/holdfast-project/holdfast/internal/identity"
@@ -46,7 +47,7 @@ func DeleteCommand(kubeconfig, contextName string, object identity.Object) (stri
 		return "", err
 	}
 	for _, argument := range []string{kubeconfig, contextName} {
-		if strings.ContainsFunc(argument, func(r rune) bool { return !unicode.IsPrint(r) }) {
+		if !utf8.ValidString(argument) || strings.ContainsFunc(argument, func(r rune) bool { return !unicode.IsPrint(r) }) {
 			return "", fmt.Errorf("writing the command that deletes %s: %q cannot be shown on a terminal as it is", object, argument)
 		}
 	}

@@ -47,6 +47,7 @@ func TestA613Refused(t *testing.T) {
 		"unknown kind":       func(o *identity.Object, _ *string) { o.Kind = "Node" },
 		"newline":            func(_ *identity.Object, s *string) { *s = "a\nb" },
 		"terminal escape":    func(_ *identity.Object, s *string) { *s = "a\x1b[2Jb" },
+		"no UTF-8":           func(_ *identity.Object, s *string) { *s = "a\xff" },
 		"right to left":      func(_ *identity.Object, s *string) { *s = "a\u202eb" },
 	} {
 		object, text := job(), "x"
