@@ -3,6 +3,9 @@ package render
 import (
 	"cmp"
 	"fmt"
+	"io"
+	"log"
+	"log/slog"
 	"slices"
 	"strings"
 )
@@ -15,6 +18,14 @@ const minCensored = 5
 // schema's complaint and a template's fail quote them freely, and at that point
 // nobody knows yet which of them are Secret values.
 type censor struct{ values []string }
+
+// Quiet takes what Helm logs by itself off this process's standard error. It warns of
+// values that do not fit together and quotes them, and there is no other way to keep
+// that from it. A command calls it once, before it renders.
+func Quiet() {
+	slog.SetDefault(slog.New(slog.DiscardHandler))
+	log.SetOutput(io.Discard)
+}
 
 func newCensor(values map[string]any) censor {
 	var c censor

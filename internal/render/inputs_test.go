@@ -1,7 +1,10 @@
 package render
 
 import (
+	"bytes"
 	"fmt"
+	"log"
+	"log/slog"
 	"maps"
 	"os"
 	"path/filepath"
@@ -94,6 +97,36 @@ func TestSubcharts(t *testing.T) {
 	digests[rendered.Chart.SHA256] = true
 	if len(digests) != 2 {
 		t.Errorf("there are %d digests, want one before and one after the change", len(digests))
+	}
+}
+
+// A3.3, A6.8: Helm logs values that do not fit together, and a values file is
+// private. The first half is the control: should Helm stop it, Quiet can go.
+func TestQuiet(t *testing.T) {
+	in := smallInputs(t, "", smallSecret, smallDeployment)
+	write(t, filepath.Join(in.Chart, "Chart.yaml"), "apiVersion: v2\nname: small\nversion: 1.2.3\ndependencies: [{name: db, version: 1.0.0}]\n")
+	write(t, filepath.Join(in.Chart, "charts/db/Chart.yaml"), "apiVersion: v2\nname: db\nversion: 1.0.0\n")
+	write(t, filepath.Join(in.Chart, "charts/db/templates/s.yaml"), "apiVersion: v1\nkind: Service\nmetadata: {name: db}\n")
+	in.Values = []byte("global: {db: {login: {user: u}}}\ndb: {global: {db: {login: hunter2-canary}}}")
+
+	var logged bytes.Buffer
+	structured := slog.Default()
+	t.Cleanup(func() { slog.SetDefault(structured); log.SetOutput(os.Stderr) })
+	log.SetOutput(&logged)
+	for _, quiet := range []bool{false, true} {
+		logged.Reset()
+		if quiet {
+			Quiet()
+		}
+		if _, err := Render(t.Context(), in); err != nil {
+			t.Fatal(err)
+		}
+		if leaks := strings.Contains(logged.String(), "hunter2-canary"); leaks == quiet {
+			t.Errorf("quiet %v: Helm logs %q", quiet, logged.String())
+		}
+	}
+	if slog.Default().Enabled(t.Context(), slog.LevelError) {
+		t.Error("Helm's structured log is heard")
 	}
 }
 

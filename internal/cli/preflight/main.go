@@ -21,6 +21,7 @@ import (
 	"github.com/holdfast-project/holdfast/internal/cleanup/advice"
 	"github.com/holdfast-project/holdfast/internal/durable"
 	"github.com/holdfast-project/holdfast/internal/redact"
+	"github.com/holdfast-project/holdfast/internal/render"
 	"github.com/holdfast-project/holdfast/internal/ui"
 )
 
@@ -60,6 +61,7 @@ type command struct {
 // Main runs the command and returns its exit code. It never ends the process
 // itself: the lock is held until the deferred calls of its caller have run.
 func Main(env Env) int {
+	render.Quiet()
 	c := &command{env: env, redact: &redact.Redactor{}}
 	c.printer = ui.New(ui.Detect(env.Stdout, env.Stderr, ui.Text, env.Getenv))
 	defer func() { c.printer.Close() }()
