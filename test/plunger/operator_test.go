@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	helmv2 "github.com/fluxcd/helm-controller/api/v2"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/holdfast-project/holdfast/internal/plunger/contract"
 	"github.com/holdfast-project/holdfast/test/helmcontroller/lab"
@@ -65,5 +66,46 @@ func TestOperatorCommands(t *testing.T) {
 	}
 	if _, problems, code := b.operator(t, "", "release-fence", "one", "two"); code != 2 {
 		t.Errorf("release-fence with two arguments: exit %d, %s", code, problems)
+	}
+}
+
+// B8.4: explain says what was read, what would be decided and why, and changes nothing.
+func TestExplain(t *testing.T) {
+	t.Parallel()
+	b := shared
+	keys := b.namespace(t, "explain", 3)
+	healthy, stuck, fencedStuck := keys[0], keys[1], keys[2]
+	must(t, b.Stick(t.Context(), stuck, lab.Damage{}))
+	must(t, b.Stick(t.Context(), fencedStuck, lab.Damage{}))
+	must(t, b.Edit(t.Context(), fencedStuck, func(hr *helmv2.HelmRelease) { hr.Finalizers = append(hr.Finalizers, contract.Fence) }))
+	for _, c := range []struct {
+		key  types.NamespacedName
+		args []string
+		says []string
+	}{
+		{healthy, nil, []string{"none", "neither stuck nor fenced", "not asked for"}},
+		{stuck, nil, []string{"set-fence", "B5.8", "has no deployed releases"}},
+		{fencedStuck, nil, []string{"rewrite-status", "B10.1", "uninstalling"}},
+		{fencedStuck, []string{"--strategy", "reclaim"}, []string{"acquire", "B4.1"}},
+	} {
+		for _, form := range []string{"table", "json", "yaml"} {
+			out, problems, code := b.operator(t, "", append([]string{"explain", c.key.String(), "--output", form}, c.args...)...)
+			for _, part := range append(c.says, c.key.String()) {
+				if code != 0 || !strings.Contains(out, part) {
+					t.Errorf("explain %s %v as %s: exit %d, it does not say %q: %s%s", c.key, c.args, form, code, part, out, problems)
+				}
+			}
+		}
+	}
+	if hr := b.release(t, stuck); fenced(hr) {
+		t.Error("explaining set the fence")
+	}
+	for _, args := range [][]string{{"explain"}, {"explain", "one", "two"}, {"explain", "a/b/c"}, {"explain", "a/b", "--strategy", "none"}, {"explain", "a/b", "--output", "xml"}} {
+		if _, problems, code := b.operator(t, "", args...); code != 2 {
+			t.Errorf("%v: exit %d, %s", args, code, problems)
+		}
+	}
+	if _, problems, code := b.operator(t, "", "explain", "explain/none"); code != 1 || !strings.Contains(problems, "does not exist") {
+		t.Errorf("explain of none: exit %d, %s", code, problems)
 	}
 }

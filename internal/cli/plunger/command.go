@@ -105,6 +105,6 @@ func newCommand() *cobra.Command {
 	}
 	command.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return errUsage{err} })
 	f.bind(command.Flags())
-	command.AddCommand(newReleaseFences(), newReleaseFence(), newFences(), newCandidates())
+	command.AddCommand(newReleaseFences(), newReleaseFence(), newFences(), newCandidates(), newExplain())
 	return command
 }

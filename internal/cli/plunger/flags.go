@@ -35,7 +35,8 @@ type flags struct {
 	rate                                fluxcontroller.RateLimiterOptions
 }
 
-func (f *flags) bind(fs *pflag.FlagSet) {
+// bindPolicy binds what changes a decision; explain takes the same.
+func (f *flags) bindPolicy(fs *pflag.FlagSet) {
 	fs.StringVar(&f.strategy, "strategy", string(decide.Repair),
 		"How a stuck release is recovered: 'repair' rewrites the status of its latest revision, 'reclaim' suspends it and deletes that revision's Secret.")
 	fs.StringVar(&f.fenceUntil, "fence-until", string(decide.UntilRemembered),
@@ -46,6 +47,16 @@ func (f *flags) bind(fs *pflag.FlagSet) {
 		"Act on releases whose Helm storage is in another namespace than the HelmRelease.")
 	fs.BoolVar(&f.uninstalled, "recover-uninstalled", false,
 		"Let repair rewrite a latest revision that is 'uninstalled'.")
+}
+
+// options are the policy as it was given.
+func (f *flags) options() decide.Options {
+	return decide.Options{Strategy: decide.Strategy(f.strategy), FenceUntil: decide.FenceUntil(f.fenceUntil),
+		UnprovenUninstall: decide.UnprovenPolicy(f.unproven), AllowCrossNamespaceStorage: f.crossNamespace, RecoverUninstalled: f.uninstalled}
+}
+
+func (f *flags) bind(fs *pflag.FlagSet) {
+	f.bindPolicy(fs)
 	fs.BoolVar(&f.dryRun, "dry-run", false, "Decide and report, and write nothing but events.")
 
 	timing := plunger.DefaultTiming()
@@ -81,11 +92,9 @@ func (f *flags) config() (plunger.Config, error) {
 	}
 	namespace := os.Getenv("RUNTIME_NAMESPACE")
 	config := plunger.Config{
-		Options: decide.Options{Strategy: decide.Strategy(f.strategy), FenceUntil: decide.FenceUntil(f.fenceUntil),
-			UnprovenUninstall: decide.UnprovenPolicy(f.unproven), AllowCrossNamespaceStorage: f.crossNamespace,
-			RecoverUninstalled: f.uninstalled},
-		Timing: plunger.Timing{Grace: time.Duration(f.grace) * time.Second, Lease: f.lease, Renew: f.renew, Retry: f.retry}.Complete(),
-		DryRun: f.dryRun, Identity: identity(), LeaderElect: f.leaderElect, LeaseNamespace: namespace,
+		Options: f.options(),
+		Timing:  plunger.Timing{Grace: time.Duration(f.grace) * time.Second, Lease: f.lease, Renew: f.renew, Retry: f.retry}.Complete(),
+		DryRun:  f.dryRun, Identity: identity(), LeaderElect: f.leaderElect, LeaseNamespace: namespace,
 		Selector: selector, Concurrent: f.concurrent, RateLimiter: f.rate,
 		MetricsAddress: f.metricsAddress, HealthAddress: f.healthAddress,
 	}

@@ -101,8 +101,8 @@ func listing(use, short string, header []string, row func(decide.Release, time.T
 	command := &cobra.Command{
 		Use: use, Short: short, Args: noArguments, SilenceUsage: true, SilenceErrors: true,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if output != "table" && output != "json" && output != "yaml" {
-				return errUsage{fmt.Errorf("reading --output: %q is none of table, json, yaml", output)}
+			if err := checkOutput(output); err != nil {
+				return errUsage{err}
 			}
 			objects, err := connect()
 			if err != nil {
@@ -124,6 +124,22 @@ func listing(use, short string, header []string, row func(decide.Release, time.T
 	command.Flags().StringVarP(&output, "output", "o", "table", "The form: table, json or yaml.")
 	command.Flags().StringVarP(&namespace, "namespace", "n", "", "Only this namespace; by default all.")
 	return command
+}
+
+func checkOutput(output string) error {
+	if output != "table" && output != "json" && output != "yaml" {
+		return fmt.Errorf("reading --output: %q is none of table, json, yaml", output)
+	}
+	return nil
+}
+
+// oneRelease takes the one argument of a command apart.
+func oneRelease(command string, args []string) (namespace, name string, err error) {
+	namespace, name, ok := strings.Cut(strings.Join(args, " "), "/")
+	if len(args) != 1 || !ok || namespace == "" || name == "" || strings.Contains(name, "/") {
+		return "", "", fmt.Errorf("%s takes one NAMESPACE/NAME", command)
+	}
+	return namespace, name, nil
 }
 
 func show(out io.Writer, output string, header []string, items []any, rows [][]string) error {
@@ -156,9 +172,9 @@ func newReleaseFence() *cobra.Command {
 		Short: "Let one release go: remove its fence with a guarded patch, without waiting for an uninstall",
 		Args:  cobra.ArbitraryArgs, SilenceUsage: true, SilenceErrors: true,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			namespace, name, ok := strings.Cut(strings.Join(args, " "), "/")
-			if len(args) != 1 || !ok || namespace == "" || name == "" {
-				return errUsage{errors.New("release-fence takes one NAMESPACE/NAME")}
+			namespace, name, err := oneRelease("release-fence", args)
+			if err != nil {
+				return errUsage{err}
 			}
 			objects, err := connect()
 			if err != nil {

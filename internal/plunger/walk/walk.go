@@ -116,6 +116,25 @@ func (w *Walker) Walk(ctx context.Context, c *Case) (time.Duration, error) {
 	return 0, fmt.Errorf("walking HelmRelease %s/%s: %d steps without an end", c.Namespace, c.Name, maxSteps)
 }
 
+// Explain reads what a decision about the release rests on, and returns both. It
+// writes nothing and tells nothing (B8.4).
+func (w *Walker) Explain(ctx context.Context, c *Case) (decide.Input, decide.Action, error) {
+	for range maxSteps {
+		if err := w.Look(ctx, c); err != nil {
+			return decide.Input{}, decide.Action{}, err
+		}
+		in := c.input(w)
+		action := decide.Next(in)
+		if !action.Verb.Reads() {
+			return in, action, nil
+		}
+		if err := w.read(ctx, c, action); err != nil {
+			return decide.Input{}, decide.Action{}, err
+		}
+	}
+	return decide.Input{}, decide.Action{}, fmt.Errorf("explaining HelmRelease %s/%s: it changes faster than it can be read; try again", c.Namespace, c.Name)
+}
+
 // step does one thing. A decision of the cache to write, or to tell, is only a
 // reason to look; a decision that nothing needs doing is taken from it.
 func (w *Walker) step(ctx context.Context, c *Case, action decide.Action) (after time.Duration, done bool, err error) {
