@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -16,7 +17,10 @@ import (
 func (b *bench) crashAfter(t *testing.T, key types.NamespacedName, strategy decide.Strategy, last step, remove bool, damage lab.Damage) []*tap {
 	t.Helper()
 	requests, reached := &tap{}, make(chan struct{})
+	hold := b.untilAsked(t, key, last)
+	requests.before = hold
 	requests.after = func(r request) {
+		hold(r)
 		if r.Step != last || r.Status >= 300 || !requests.dead.CompareAndSwap(false, true) {
 			return
 		}
@@ -32,8 +36,8 @@ func (b *bench) crashAfter(t *testing.T, key types.NamespacedName, strategy deci
 	must(t, b.Change(t.Context(), key, 2))
 	select {
 	case <-reached:
-	case <-t.Context().Done():
-		t.Fatalf("never came to: %s", last)
+	case <-time.After(settle):
+		b.never(t, key, last)
 	}
 	next := &tap{}
 	b.start(t, key.Namespace, strategy, next.wrap)

@@ -49,6 +49,8 @@ type deleter struct {
 	t  *testing.T
 	b  *bench
 	ns string
+	// hold keeps helm-controller off each release until it is asked.
+	hold map[string]func(request)
 
 	mu   sync.Mutex
 	at   map[string]position
@@ -57,6 +59,9 @@ type deleter struct {
 
 func (d *deleter) hook(before bool) func(request) {
 	return func(r request) {
+		if hold := d.hold[r.Release]; hold != nil {
+			hold(r)
+		}
 		d.mu.Lock()
 		at, planned := d.at[r.Release]
 		due := planned && !d.done[r.Release] && at == position{before, r.Step}
@@ -77,10 +82,11 @@ func (b *bench) deleteEverywhere(t *testing.T, namespace string, strategy decide
 	t.Helper()
 	where := positions(steps...)
 	keys := b.namespace(t, namespace, len(where))
-	d := &deleter{t: t, b: b, ns: namespace, at: map[string]position{}, done: map[string]bool{}}
+	d := &deleter{t: t, b: b, ns: namespace, hold: map[string]func(request){}, at: map[string]position{}, done: map[string]bool{}}
 	planned := map[types.NamespacedName]position{}
 	for i, at := range where {
 		d.at[keys[i].Name], planned[keys[i]] = at, at
+		d.hold[keys[i].Name] = b.untilAsked(t, keys[i], at.step)
 	}
 	requests := &tap{before: d.hook(true), after: d.hook(false)}
 	b.start(t, namespace, strategy, requests.wrap)

@@ -177,7 +177,10 @@ func TestAFailedRecoveryIsSaidAndNotAskedForAgain(t *testing.T) {
 	b := shared
 	key := b.namespace(t, "failed", 1)[0]
 	requests := &tap{}
+	hold := b.untilAsked(t, key, requestLook)
+	requests.after = hold
 	requests.before = func(r request) {
+		hold(r)
 		if r.Step != rewrite {
 			return
 		}

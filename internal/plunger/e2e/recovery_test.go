@@ -18,6 +18,8 @@ func TestRepairRecoversAStuckRelease(t *testing.T) {
 	key := b.namespace(t, "repair-one", 1)[0]
 	before := b.release(t, key)
 	var requests tap
+	hold := b.untilAsked(t, key, requestLook)
+	requests.before, requests.after = hold, hold
 	b.start(t, key.Namespace, decide.Repair, requests.wrap)
 	must(t, b.Stick(t.Context(), key, lab.Damage{}))
 	hr := b.until(t, key, recovered)

@@ -155,18 +155,19 @@ func (b *bench) never(t *testing.T, key types.NamespacedName, at step) {
 func (b *bench) untilAsked(t *testing.T, key types.NamespacedName, at step) func(request) {
 	t.Helper()
 	var stop atomic.Pointer[helmcontroller.Stop]
-	t.Cleanup(func() {
+	release := func() {
 		if held := stop.Load(); held != nil {
 			held.Release()
 		}
-	})
+	}
+	t.Cleanup(release)
 	return func(r request) {
 		switch {
 		case at != requestLook || r.Release != key.Name:
 		case r.Step == rewrite && r.Status == 0 && stop.Load() == nil:
 			stop.Store(b.gate.Hold(helmcontroller.PointRead, key))
 		case r.Step == requestLook && r.Status != 0:
-			stop.Load().Release()
+			release()
 		}
 	}
 }

@@ -110,7 +110,9 @@ func TestADeleteOfWhatCannotBeRecoveredIsUninstalled(t *testing.T) {
 			namespace := "broken-" + dashed(name)
 			key := b.namespace(t, namespace, 1)[0]
 			requests, rewritten := &tap{}, make(chan struct{})
+			hold := b.untilAsked(t, key, requestLook)
 			requests.before = func(r request) {
+				hold(r)
 				if r.Step != rewrite {
 					return
 				}
@@ -126,6 +128,7 @@ func TestADeleteOfWhatCannotBeRecoveredIsUninstalled(t *testing.T) {
 				}
 			}
 			requests.after = func(r request) {
+				hold(r)
 				if r.Step == requestLook && r.Status < 300 {
 					close(rewritten)
 				}
