@@ -1,6 +1,8 @@
 package hook
 
 import (
+	"context"
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -48,6 +50,29 @@ func TestDurationsFit(t *testing.T) {
 		if timing.Reserve < 2*timing.List {
 			t.Errorf("the reserve %s does not hold two listings of %s", timing.Reserve, timing.List)
 		}
+	}
+}
+
+// B7.4: what could not be done in time is told with its cause, not with the time.
+func TestRetryTellsTheCause(t *testing.T) {
+	r := &run{Config: Config{Timing: Timing{Look: time.Millisecond}}}
+	cause, tries := errors.New("404 NotFound"), 0
+	err := r.retry(t.Context(), 50*time.Millisecond, func(ctx context.Context) error {
+		if tries++; tries == 1 {
+			return cause
+		}
+		<-ctx.Done()
+		return ctx.Err()
+	})
+	if !errors.Is(err, cause) {
+		t.Errorf("it ends with %v", err)
+	}
+	err = r.retry(t.Context(), time.Millisecond, func(ctx context.Context) error {
+		<-ctx.Done()
+		return ctx.Err()
+	})
+	if !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("a first try that is cut off ends with %v", err)
 	}
 }
 

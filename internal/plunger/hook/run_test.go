@@ -275,7 +275,7 @@ func TestDefinitionGone(t *testing.T) {
 		t.Fatal(err)
 	}
 	timing := shortTiming()
-	timing.List = 300 * time.Millisecond
+	timing.List = 5 * time.Second
 	err = hook.Run(t.Context(), hook.Config{Objects: objects, Namespace: "default", Deployment: "flux-plunger", Pods: pods,
 		Timing: timing, Report: io.Discard, Now: time.Now})
 	if err == nil || !strings.Contains(err.Error(), "listing fenced releases; no fence was touched") || !strings.Contains(err.Error(), "404") {

@@ -76,16 +76,21 @@ func names(pods []metav1.PartialObjectMetadata) string {
 }
 
 // retry tries until it succeeds, the bound is over, or the answer is definite:
-// absent or refused.
+// absent or refused. A try that the bound cut off says nothing but that: what is
+// returned then is the error of the one before it, the cause for who reads the log.
 func (r *run) retry(ctx context.Context, bound time.Duration, try func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, bound)
 	defer cancel()
+	var last error
 	for {
 		err := try(ctx)
+		if last == nil || err == nil || ctx.Err() == nil {
+			last = err
+		}
 		var gone *kube.Gone
 		var refused *kube.Refused
 		if err == nil || errors.As(err, &gone) || errors.As(err, &refused) && refused.Final() || !sleep(ctx, r.Timing.Look) {
-			return err
+			return last
 		}
 	}
 }
