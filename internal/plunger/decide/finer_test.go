@@ -128,7 +128,7 @@ func TestWhereRulesMeet(t *testing.T) {
 		{"B5.8 fenced, upgrading and remembered: the storage is asked", base(fenced, upgrading, remembers(1)), want{verb: decide.ReadStorage}},
 		{"B3.4 an unfenced release has no fence to leave", base(blocked, contradicted, stored("1:failed")), want{verb: decide.None}},
 		{"B10.7 unfenced, name in use, not uninstalled", base(nameInUse, noHistory, stored("1:failed")), want{verb: decide.None}},
-		{"B4.1a stuck and contradicted before: a fence stays while it is stuck", base(forgotten, fenced, contradicted, stored("1:failed")), want{verb: decide.Wait}},
+		{"B4.1a stuck and contradicted before: a fence stays while it is stuck", base(forgotten, unattempted, fenced, contradicted, stored("1:failed")), want{verb: decide.Wait}},
 		{"B10.1 asked for what we repaired, unfenced: not again", base(forgotten, noStorageNamespace, stored("1:failed"), repaired, annotated(contract.RequestedUID, "u1")), want{verb: decide.Wait}},
 		{"B10.7 uninstalled, and nobody is stuck: contradicted", base(noHistory, fenced, stored("1:uninstalled")), want{verb: decide.DropFence}},
 		{"B10.7 name in use, of an older generation", base(nameInUse, generation(1)), want{verb: decide.None}},
