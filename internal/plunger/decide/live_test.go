@@ -40,6 +40,7 @@ func TestLiveReleaseWithoutFence(t *testing.T) {
 		{"B5.8 no storage namespace: not forgotten, so the storage is asked", base(forgotten, noStorageNamespace), want{verb: decide.ReadStorage}},
 		{"B5.8 no finalizer of helm-controller: its patch would erase ours", base(upgrading, func(in *decide.Input) { in.Release.Finalizers = nil }), want{verb: decide.None}},
 		{"B5.8 contradicted in this generation", base(upgrading, func(in *decide.Input) { in.Memory.Contradicted = 4 }), want{verb: decide.None}},
+		{"B5.8 contradicted in this generation, under reclaim, whose evidence is the label", base(reclaim, forgotten, contradicted, stored("1:uninstalling")), want{verb: decide.SetFence}},
 		{"B5.8 contradicted in an older generation", base(upgrading, func(in *decide.Input) { in.Memory.Contradicted = 3 }), want{verb: decide.SetFence}},
 		{"B4.1 a trigger of an older generation", base(forgotten, unattempted, generation(1)), want{verb: decide.None}},
 		{"B4.1 a trigger while Ready is True", base(forgotten, unattempted, func(in *decide.Input) { in.Release.Status.Ready.Status = "True" }), want{verb: decide.None}},
