@@ -70,9 +70,6 @@ func FuzzSelector(f *testing.F) {
 			return
 		}
 		s := Selector{matches: matches}
-		if s.Matches(map[string]string{"a": "b"}) != s.Matches(map[string]string{"a": "b"}) {
-			t.Fatal("one selector answers in two ways")
-		}
 		if kind == "Service" && len(object.Spec.Selector) == 0 && s.Matches(map[string]string{"a": "b"}) {
 			t.Fatal("a Service without a selector selects")
 		}

@@ -29,8 +29,8 @@ func TestCachedReleasesAreSlim(t *testing.T) {
 			contract.RequestedUID: "u", contract.Unproven: "2", contract.RequestedAt: "t",
 		},
 		ManagedFields: []metav1.ManagedFieldsEntry{
-			{Manager: contract.FieldManager, Operation: metav1.ManagedFieldsOperationApply, FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:spec":{"f:suspend":{}}}`)}},
-			{Manager: "kustomize-controller", Operation: metav1.ManagedFieldsOperationApply, FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:spec":{"f:values":{"f:` + large + `":{}}}}`)}},
+			{Manager: contract.FieldManager, Operation: metav1.ManagedFieldsOperationApply, FieldsV1: metav1.NewFieldsV1(`{"f:spec":{"f:suspend":{}}}`)},
+			{Manager: "kustomize-controller", Operation: metav1.ManagedFieldsOperationApply, FieldsV1: metav1.NewFieldsV1(`{"f:spec":{"f:values":{"f:` + large + `":{}}}}`)},
 		}}}
 	whole.Spec = helmv2.HelmReleaseSpec{ReleaseName: "name", TargetNamespace: "target", StorageNamespace: "storage", Suspend: true,
 		KubeConfig: &meta.KubeConfigReference{}, Uninstall: &helmv2.Uninstall{KeepHistory: true}, Values: &apiextensionsv1.JSON{Raw: []byte(`"` + large + `"`)}}

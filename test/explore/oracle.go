@@ -107,8 +107,14 @@ func (o *oracle) consumer(w *World) string {
 	if pod := w.comes(isPod); pod != "" {
 		return pod
 	}
+	return o.stands(w, (*Object).Consumer)
+}
+
+// stands names something of interest that is at a planned name since the
+// beginning, or returns "".
+func (o *oracle) stands(w *World, interesting func(*Object) bool) string {
 	for i := range o.start.Objects {
-		if x := &o.start.Objects[i]; x.Consumer() && o.names[x.Place()] && w.lives(x.UID) {
+		if x := &o.start.Objects[i]; interesting(x) && o.names[x.Place()] && w.lives(x.UID) {
 			return x.Object.String() + " stands at a planned name"
 		}
 	}
@@ -162,12 +168,7 @@ func (o *oracle) left(w *World, r evidence.Result) string {
 	if late := w.comes(func(x *Late) bool { return r.Complete || isPod(x) }); late != "" {
 		return late
 	}
-	for i := range o.start.Objects {
-		if x := &o.start.Objects[i]; !x.Ours && o.names[x.Place()] && w.lives(x.UID) {
-			return x.Object.String() + " stands at a planned name"
-		}
-	}
-	return ""
+	return o.stands(w, func(x *Object) bool { return !x.Ours })
 }
 
 // comes names something of ours that is of interest and whose create is still on

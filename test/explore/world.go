@@ -204,12 +204,14 @@ func (w *World) next(o *Object) string {
 		return foreground
 	case o.Orphan:
 		return orphan
-	case o.Owner != "" && !o.Deleting && !w.lives(o.Owner):
+	case w.garbage(o):
 		return collect
 	default:
 		return ""
 	}
 }
+
+func (w *World) garbage(o *Object) bool { return o.Owner != "" && !o.Deleting && !w.lives(o.Owner) }
 
 // foregroundMoves: there is a dependent to delete, or none left to wait for.
 func (w *World) foregroundMoves(owner *Object) bool {

@@ -84,33 +84,35 @@ func siblingsIn(files map[string]*ast.File) map[string]string {
 	siblings := map[string]string{}
 	for _, file := range files {
 		for _, decl := range file.Decls {
-			d, ok := decl.(*ast.GenDecl)
-			if !ok || d.Tok != token.CONST {
-				continue
-			}
-			groups, kind := map[string][]string{}, ""
-			for _, spec := range d.Specs {
-				v := spec.(*ast.ValueSpec)
-				if v.Type != nil || len(v.Values) > 0 {
-					kind = ""
-				}
-				if named, ok := v.Type.(*ast.Ident); ok {
-					kind = named.Name
-				}
-				for _, name := range v.Names {
-					groups[kind] = append(groups[kind], name.Name)
-				}
-			}
-			for _, names := range groups {
-				for i, name := range names {
-					if next := names[(i+1)%len(names)]; next != name {
-						siblings[name] = next
+			if d, ok := decl.(*ast.GenDecl); ok && d.Tok == token.CONST {
+				for _, names := range constantsByType(d) {
+					for i, name := range names {
+						if next := names[(i+1)%len(names)]; next != name {
+							siblings[name] = next
+						}
 					}
 				}
 			}
 		}
 	}
 	return siblings
+}
+
+func constantsByType(d *ast.GenDecl) map[string][]string {
+	groups, kind := map[string][]string{}, ""
+	for _, spec := range d.Specs {
+		v := spec.(*ast.ValueSpec)
+		if v.Type != nil || len(v.Values) > 0 {
+			kind = ""
+		}
+		if named, ok := v.Type.(*ast.Ident); ok {
+			kind = named.Name
+		}
+		for _, name := range v.Names {
+			groups[kind] = append(groups[kind], name.Name)
+		}
+	}
+	return groups
 }
 
 func short(s string) string {

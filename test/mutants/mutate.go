@@ -171,7 +171,7 @@ func (m *mutator) literal(n *ast.BasicLit) {
 func group(expr string) string { return "(" + expr + ")" }
 
 // otherOperators are the operators that a slip of the hand would have written.
-func otherOperators(op token.Token) []token.Token {
+func otherOperators(op token.Token) []token.Token { //nolint:gocyclo // a table
 	switch op {
 	case token.EQL:
 		return []token.Token{token.NEQ}

@@ -49,7 +49,7 @@ func TestADeferredRecoveryIsSaidAndDone(t *testing.T) {
 		hold(r)
 		if n := tries.Load(); r.Step == requestLook && n < 6 {
 			tries.Add(1)
-			if err := b.Edit(t.Context(), key, func(hr *helmv2.HelmRelease) { hr.Labels = map[string]string{"try": string('a' + rune(n))} }); err != nil {
+			if err := b.Edit(t.Context(), key, func(hr *helmv2.HelmRelease) { hr.Labels = map[string]string{"try": string('a' + n)} }); err != nil {
 				t.Error(err)
 			}
 		}

@@ -181,7 +181,7 @@ func FuzzWithStatus(f *testing.F) {
 // B10.3, B10.4: bytes that no Helm ever stored are refused without a panic, and
 // without quoting any of them.
 func FuzzStatus(f *testing.F) {
-	f.Add([]byte(packed(f, stored)))
+	f.Add(packed(f, stored))
 	f.Add([]byte(base64.StdEncoding.EncodeToString([]byte("\x1f\x8b\x08planted"))))
 	f.Add([]byte("planted"))
 	f.Add([]byte{})
