@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"net/http"
 	"slices"
@@ -282,7 +283,7 @@ func (b *bench) expectAudit() error {
 			metadata++
 		}
 	}
-	if metadata == 0 {
+	if metadata == 0 && flag.Lookup("test.run").Value.String() == "" { // a selection may have had nobody read any
 		return errors.New("no answer about a Secret is recorded: nothing is proven about them")
 	}
 	return nil
