@@ -242,9 +242,9 @@ func fenceLeaves(in Input) (Action, bool) {
 // contradictedFence: fenced at the first sign, and the storage says that there
 // is nothing to recover. Where an attempt was refused, a label is believed only
 // against two of them (B4.1a), also while another message covers the trigger. A
-// revision that we repaired, or deleted, is no
-// contradiction: until helm-controller has stored a release again the fence is
-// all that keeps a delete from leaving everything behind.
+// revision that we repaired, or deleted, is no contradiction: until helm-controller
+// has stored a release again the fence is all that keeps a delete from leaving
+// everything behind.
 func contradictedFence(in Input) (Action, bool) {
 	r := in.Release
 	if !r.Fenced() || r.Triggered() || len(r.Status.History) > 0 || owed(in) {
