@@ -55,9 +55,10 @@ verify: ## what must be true before a change lands: format, tidy modules, vet, l
 bench: build ## measure against the floor and against shell with kubectl
 	go test -run '^$$' -bench . -benchtime 3x ./test/bench/...
 
+RECOVERIES ?= 30
 .PHONY: table
 table: ## measure both strategies of flux-plunger side by side: the table of docs/design/fence.md
-	go test -count 1 -timeout 20m -run '^$$' -bench '^BenchmarkStrategies$$' -benchtime 30x ./test/plunger
+	go test -count 1 -timeout 20m -run '^$$' -bench '^BenchmarkStrategies$$' -benchtime $(RECOVERIES)x ./test/plunger
 
 .PHONY: explore
 explore: ## play the cleanup on every disk that a crash can leave, in every world
