@@ -131,10 +131,7 @@ func (r *Reconciler) remember(key types.NamespacedName, c *walk.Case) {
 	if r.memories == nil {
 		r.memories = map[types.NamespacedName]memory{}
 	}
-	known := memory{uid: c.Release.UID, Memory: c.Memory}
-	if c.Live {
-		known.seen = c.Release.ResourceVersion
-	}
+	known := memory{uid: c.Release.UID, seen: c.Seen, Memory: c.Memory}
 	if known == (memory{uid: known.uid}) {
 		delete(r.memories, key)
 		return

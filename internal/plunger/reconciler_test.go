@@ -14,7 +14,7 @@ import (
 func TestStaleViews(t *testing.T) {
 	key := types.NamespacedName{Namespace: "ns", Name: "app"}
 	at := func(uid, version string) decide.Release { return decide.Release{UID: uid, ResourceVersion: version} }
-	live := func(r decide.Release) *walk.Case { return &walk.Case{Release: &r, Live: true} }
+	live := func(r decide.Release) *walk.Case { return &walk.Case{Release: &r, Seen: r.ResourceVersion} }
 	for name, c := range map[string]struct {
 		seen *walk.Case
 		view decide.Release

@@ -7,6 +7,9 @@ import "time"
 const (
 	// fencedLook bounds the wait of a live fenced release.
 	fencedLook = time.Minute
+	// closingBound is how long after Ready the last patches of helm-controller's
+	// pass are waited for; they follow each other within milliseconds.
+	closingBound = 5 * time.Second
 	// terminatingLook bounds the wait for helm-controller's uninstall (B5.3).
 	terminatingLook = 15 * time.Second
 	// pendingAfter is how long a delete is held before it is told (B5.4).
@@ -26,12 +29,23 @@ func Next(in Input) Action {
 	if in.Release == nil {
 		return none("the release is gone")
 	}
+	if in.Storage != nil && in.Storage.Ahead && !beginsRepair(in) {
+		in.Storage = nil
+	}
 	for _, decide := range chain(in) {
 		if action, decided := decide(in); decided {
 			return report(in, action)
 		}
 	}
 	return report(in, none("nothing to recover and nothing to hold"))
+}
+
+// beginsRepair reports whether a storage that was listed ahead of the error may
+// serve: to begin a repair. To say that there is nothing to do, to drop a fence or to
+// prove an uninstall, it is listed again.
+func beginsRepair(in Input) bool {
+	return in.Options.Strategy == Repair && !in.Release.Terminating() &&
+		in.Release.Suspension() == Running && stuck(in)
 }
 
 // chain is the specification in order. The first rule that decides wins.
@@ -88,6 +102,7 @@ func live() []rule {
 		fenceForgotten,       // B5.8: before anything is listed
 		upgradeInProgress,    // B5.8: helm-controller works; its outcome decides
 		recoveryUnderWay,     // B10.1: and so does the outcome of what we asked for
+		passNotClosed,        // B3.4: nor is it written into the middle of its last patches
 		quiet,                // neither fence nor trigger: nothing was read, nothing is owed
 		storageOfLive,        // everything below rests on the storage
 		backoff,              // B4.2: a release that sticks again waits

@@ -191,10 +191,14 @@ func check(t *testing.T, rows []row) {
 }
 
 // bound is how long a wait may last: helm-controller's uninstall is looked at more
-// often than its upgrade (B5.3).
+// often than its upgrade (B5.3), and the end of a pass comes at once (B3.4).
 func bound(in decide.Input) time.Duration {
-	if in.Release.Terminating() {
+	ready := in.Release.Status.Ready
+	switch {
+	case in.Release.Terminating():
 		return 15 * time.Second
+	case ready.Status == "True" && !ready.LastTransition.IsZero():
+		return 5 * time.Second
 	}
 	return time.Minute
 }

@@ -94,12 +94,15 @@ func (r Release) Concerns() bool { return r.Fenced() || r.stuckByMessage() || r.
 
 // through reports whether helm-controller has come to the end of what it was
 // asked for a terminating release (B5.3). It is necessary for dropping the
-// fence and never sufficient. A request that nobody made, or that somebody
-// removed again, has not to be handled.
-func (r Release) through() bool {
+// fence and never sufficient.
+func (r Release) through() bool { return !r.helmFinalizer() && r.closed() }
+
+// closed reports whether the last patch of helm-controller's last pass is in: it
+// carries the observed generation and the handled request. A request that nobody
+// made, or that somebody removed again, has not to be handled.
+func (r Release) closed() bool {
 	requested := r.Annotations[contract.RequestedAt]
-	return !r.helmFinalizer() && r.Status.ObservedGeneration == r.Generation &&
-		(requested == "" || requested == r.Status.LastHandledReconcileAt)
+	return r.Status.ObservedGeneration == r.Generation && (requested == "" || requested == r.Status.LastHandledReconcileAt)
 }
 
 // failing reports whether helm-controller has tried to uninstall this

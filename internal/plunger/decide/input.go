@@ -133,6 +133,8 @@ type Storage struct {
 	// Rechecked is true when the latest revision was read again by its name
 	// after the UID was noted (B4.3).
 	Rechecked bool
+	// Ahead is true where it was listed before the error (see [Listing]).
+	Ahead bool
 }
 
 // Revision is the metadata of one storage Secret.
@@ -176,6 +178,26 @@ type Memory struct {
 	LastRecovery time.Time
 	// Recovering is true from a rewrite or delete until its end was reported.
 	Recovering bool
+	// Listing is the storage listed ahead of the error, nil where none is.
+	Listing *Listing
+}
+
+// Listing is a storage that repair lists as soon as it has set the fence, while
+// helm-controller is still on its way to the error. A list waits for the API
+// server's watch cache; listed now, it has waited by the time that the error is
+// there.
+//
+// It is evidence to begin a repair on and for nothing else. helm-controller stores
+// no revision between the two, the payload is read after the error, and the rewrite
+// is preconditioned on that read: had somebody else stored a revision meanwhile, a
+// lower one is called failed that Helm calls uninstalling, and nothing is lost.
+// reclaim deletes what it lists, so it lists after the error.
+type Listing struct {
+	// Generation is the release's when the fence was set.
+	Generation int64
+	// Storage is nil until it was listed.
+	Storage *Storage
+	At      time.Time
 }
 
 // Terminating reports whether the delete of the release was accepted.
@@ -261,7 +283,7 @@ func (s Storage) Names() []string {
 // Without returns the storage as it is after one Secret of it was deleted.
 func (s Storage) Without(uid string) Storage {
 	s.Revisions = slices.DeleteFunc(slices.Clone(s.Revisions), func(r Revision) bool { return r.UID == uid })
-	s.Payload, s.Rechecked = nil, false
+	s.Payload, s.Rechecked, s.Ahead = nil, false, false
 	return s
 }
 
@@ -274,6 +296,6 @@ func (s Storage) Repaired(uid string) Storage {
 			s.Revisions[i].Status, s.Revisions[i].RepairedByUs = StatusFailed, true
 		}
 	}
-	s.Payload, s.Rechecked = nil, false
+	s.Payload, s.Rechecked, s.Ahead = nil, false, false
 	return s
 }

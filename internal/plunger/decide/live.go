@@ -182,11 +182,15 @@ func fenceForgotten(in Input) (Action, bool) {
 }
 
 // upgradeInProgress: the outcome of the running upgrade says whether there is
-// anything to recover; listing now would be a read for nothing.
+// anything to recover. Once the fence stands repair lists ahead of it; more reads
+// would be for nothing.
 func upgradeInProgress(in Input) (Action, bool) {
 	r := in.Release
 	if !r.Fenced() || !r.upgrading() || len(r.Status.History) > 0 {
 		return Action{}, false
+	}
+	if ahead := in.Memory.Listing; ahead != nil && ahead.Storage == nil && in.Storage == nil {
+		return do(ReadStorage, "listed while helm-controller upgrades, so that the error need not wait for it (B5.8)"), true
 	}
 	return wait(fencedLook, "helm-controller is upgrading (B5.8)"), true
 }
@@ -205,6 +209,21 @@ func recoveryUnderWay(in Input) (Action, bool) {
 		return Action{}, false
 	}
 	return wait(fencedLook, "helm-controller has not stored a release yet (B3.4)"), true
+}
+
+// passNotClosed: helm-controller has upgraded, and the patches that end its pass are
+// still coming: the conditions, its finalizers, the observed generation with the
+// handled request. A write of ours between them makes one of them lose, and
+// helm-controller goes through the whole release again before it is Ready. The
+// fence protects meanwhile, so waiting loses nothing; it is bounded all the same,
+// because a helm-controller that is gone never ends its pass (B3.4).
+func passNotClosed(in Input) (Action, bool) {
+	r := in.Release
+	since := in.Now.Sub(r.Status.Ready.LastTransition)
+	if !r.Fenced() || r.Status.Ready.Status != "True" || r.closed() || since.Abs() >= closingBound {
+		return Action{}, false
+	}
+	return wait(closingBound, "helm-controller is ending its pass; the fence goes after it (B3.4)"), true
 }
 
 // quiet is where almost every look ends.

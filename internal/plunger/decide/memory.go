@@ -32,6 +32,38 @@ func (m Memory) Unanswered(action Action) Memory {
 	return m
 }
 
+// aheadFor bounds how old a listing may be when the error comes.
+const aheadFor = 2 * time.Second
+
+// Listed returns what is remembered after the storage was listed.
+func (m Memory) Listed(storage *Storage, now time.Time) Memory {
+	if m.Listing == nil || storage == nil {
+		return m
+	}
+	ahead := *storage
+	ahead.Ahead = true
+	m.Listing = &Listing{Generation: m.Listing.Generation, Storage: &ahead, At: now}
+	return m
+}
+
+// TakeListing returns the storage that was listed ahead, where r now shows the
+// error that it was listed for, and what is remembered then. It serves once.
+func (m Memory) TakeListing(r *Release, now time.Time) (*Storage, Memory) {
+	ahead := m.Listing
+	if ahead == nil {
+		return nil, m
+	}
+	current := r != nil && !r.Terminating() && r.Generation == ahead.Generation
+	if current && r.upgrading() {
+		return nil, m
+	}
+	m.Listing = nil
+	if !current || !r.Triggered() || now.Sub(ahead.At) >= aheadFor {
+		return nil, m
+	}
+	return ahead.Storage, m
+}
+
 // After returns what is remembered once an action has succeeded; answer is the
 // release as the write left it, nil where it is gone.
 func (m Memory) After(action Action, answer *Release, options Options, now time.Time) Memory {
@@ -43,6 +75,11 @@ func (m Memory) After(action Action, answer *Release, options Options, now time.
 		m.HoldGeneration = answer.Generation
 		if action.Revision.UID != "" {
 			m.HoldUID, m.HoldVersion = action.Revision.UID, action.Revision.Version
+		}
+	case SetFence:
+		m.Listing = nil
+		if options.Strategy == Repair {
+			m.Listing = &Listing{Generation: answer.Generation}
 		}
 	case Lift, DropFence:
 		if m.HoldGeneration != 0 && options.FenceUntil == UntilLifted {

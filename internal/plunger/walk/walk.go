@@ -74,6 +74,9 @@ type Case struct {
 	// server just now, and not from a cache.
 	Release *decide.Release
 	Live    bool
+	// Seen is the resourceVersion of the last live read or write's answer, empty
+	// before the first.
+	Seen string
 	// Claimants are the releases behind decide.Input's.
 	Claimants []decide.Release
 	// Memory and Draining are as in decide.Input.
@@ -100,6 +103,7 @@ func (c *Case) input(w *Walker) decide.Input {
 // Walk goes on until there is nothing to do right now, and returns after which
 // time to look again, zero for not before the object changes.
 func (w *Walker) Walk(ctx context.Context, c *Case) (time.Duration, error) {
+	c.storage, c.Memory = c.Memory.TakeListing(c.Release, w.Now())
 	for range maxSteps {
 		if err := ctx.Err(); err != nil {
 			return 0, err
@@ -166,11 +170,19 @@ func (w *Walker) Look(ctx context.Context, c *Case) error {
 		// about it.
 		c.Memory, c.storage, c.secret = decide.Memory{}, nil, kube.Secret{}
 	}
-	c.Release, c.Live = release, true
+	c.saw(release)
 	if release != nil {
 		c.Memory = c.Memory.Look(*release)
 	}
 	return nil
+}
+
+// saw takes what the API server has just shown.
+func (c *Case) saw(release *decide.Release) {
+	c.Release, c.Live, c.Seen = release, true, ""
+	if release != nil {
+		c.Seen = release.ResourceVersion
+	}
 }
 
 // read fills in what the decision asked for. The release has to be read again
@@ -180,6 +192,7 @@ func (w *Walker) read(ctx context.Context, c *Case, action decide.Action) error 
 	switch action.Verb {
 	case decide.ReadStorage:
 		c.storage, err = w.Reader.Storage(ctx, *c.Release)
+		c.Memory = c.Memory.Listed(c.storage, w.Now())
 	case decide.Recheck:
 		c.storage, err = w.Reader.Recheck(ctx, *c.storage, action.Revision)
 	case decide.ReadPayload:

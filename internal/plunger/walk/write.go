@@ -18,7 +18,7 @@ func (w *Walker) write(ctx context.Context, c *Case, action decide.Action) error
 	}
 	answer, err := w.writeRelease(ctx, *c.Release, action)
 	if answer != nil {
-		c.Release, c.Live = answer, true
+		c.saw(answer)
 	}
 	if err == nil && action.Verb == decide.SetFence {
 		// Storage is read after the fence stands, not before (B5.8).
