@@ -346,8 +346,7 @@ func TestHangingPreDeleteHookLeavesTheReleaseUninstalling(t *testing.T) {
 		t.Errorf("want what an interrupted uninstall leaves: %+v", left)
 	}
 	// The natural recipe goes on: forced away, created again, it sticks.
-	must(t, b.Edit(t.Context(), key, func(hr *helmv2.HelmRelease) { hr.Finalizers = nil }))
-	must(t, b.Gone(t.Context(), key, 10*time.Second))
+	must(t, b.ForceAway(t.Context(), key, b.gate))
 	must(t, b.Client.Create(t.Context(), lab.NewRelease(key)))
 	b.until(t, key, lab.Stuck)
 }

@@ -85,8 +85,7 @@ func TestTheNaturalRecipe(t *testing.T) {
 	must(t, b.Install(t.Context(), []types.NamespacedName{key}, impatient))
 	must(t, b.Delete(t.Context(), key))
 	b.until(t, key, func(hr *helmv2.HelmRelease) bool { return lab.Released(hr) == helmv2.UninstallFailedReason })
-	must(t, b.Edit(t.Context(), key, func(hr *helmv2.HelmRelease) { hr.Finalizers = nil }))
-	must(t, b.Gone(t.Context(), key, settle))
+	must(t, b.ForceAway(t.Context(), key, b.gate))
 	must(t, b.Client.Create(t.Context(), lab.NewRelease(key, impatient)))
 	b.until(t, key, lab.Stuck)
 

@@ -29,6 +29,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/holdfast-project/holdfast/test/controlplane"
+	"github.com/holdfast-project/holdfast/test/helmcontroller"
 	"github.com/holdfast-project/holdfast/test/helmcontroller/crds"
 )
 
@@ -98,6 +99,26 @@ func (l *Lab) Gone(ctx context.Context, key types.NamespacedName, bound time.Dur
 		return apierrors.IsNotFound(err), client.IgnoreNotFound(err)
 	})
 	return err
+}
+
+// ForceAway takes every finalizer of a terminating release whose uninstall fails,
+// and waits until it is gone. It does so between two looks of helm-controller, whose
+// gate is given: the patches that end a look name no UID, and would hand what that
+// look remembers to the next object of the name.
+func (l *Lab) ForceAway(ctx context.Context, key types.NamespacedName, gate *helmcontroller.Gate) error {
+	if !Real() {
+		stop := gate.Hold(helmcontroller.PointDone, key)
+		defer stop.Release()
+		select {
+		case <-stop.Arrived():
+		case <-time.After(settle):
+			return fmt.Errorf("waiting for helm-controller to look at HelmRelease %s: it does not", key)
+		}
+	}
+	if err := l.Edit(ctx, key, func(hr *helmv2.HelmRelease) { hr.Finalizers = nil }); err != nil {
+		return err
+	}
+	return l.Gone(ctx, key, settle)
 }
 
 // follow reads the release and then watches it, asking done about every state:
