@@ -88,7 +88,7 @@ strangers: ## clean up beside a stranger in STRANGERS=200 random runs on a real 
 
 FUZZ ?= 1m
 .PHONY: fuzz
-fuzz: ## run every fuzz target in the tree for FUZZ=1m each
+fuzz: ## run every fuzz target in the tree for FUZZ=1m each, as many side by side as there are cores
 	go run ./test/fuzz -time $(FUZZ)
 
 .PHONY: chart

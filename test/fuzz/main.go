@@ -1,5 +1,6 @@
-// Command fuzz runs every fuzz target of this module for a given time each, one
-// after the other.
+// Command fuzz runs every fuzz target of this module for a given time each, as many
+// side by side as there are cores, each with one worker: a target that waits for a
+// file or a lock leaves its core to another.
 //
 // Its invariant: the targets are those that the source holds, found by parsing
 // it, so that a new one is run without being listed anywhere. It exits with 1 when
@@ -19,7 +20,11 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime"
+	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -29,16 +34,16 @@ type target struct{ dir, name string }
 func main() {
 	each := flag.Duration("time", time.Minute, "how long each target is run")
 	only := flag.String("only", ".", "a regular expression for the targets' names")
-	parallel := flag.Int("parallel", 2, "how many workers a target has")
+	beside := flag.Int("beside", runtime.NumCPU(), "how many targets are run side by side")
 	list := flag.Bool("list", false, "name the targets and run none")
 	flag.Parse()
-	if err := run(*each, *only, *parallel, *list); err != nil {
+	if err := run(*each, *only, *beside, *list); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
 }
 
-func run(each time.Duration, only string, parallel int, list bool) error {
+func run(each time.Duration, only string, beside int, list bool) error {
 	wanted, err := regexp.Compile(only)
 	if err != nil {
 		return fmt.Errorf("reading -only: %w", err)
@@ -47,35 +52,51 @@ func run(each time.Duration, only string, parallel int, list bool) error {
 	if err != nil {
 		return err
 	}
-	ran, crashed := 0, 0
-	for _, one := range targets {
-		if !wanted.MatchString(one.name) {
-			continue
-		}
-		ran++
-		if list {
+	targets = slices.DeleteFunc(targets, func(one target) bool { return !wanted.MatchString(one.name) })
+	if list {
+		for _, one := range targets {
 			fmt.Printf("./%s %s\n", one.dir, one.name)
-			continue
 		}
-		if err := one.fuzz(each, parallel); err != nil {
-			fmt.Printf("%s in ./%s: %v\n", one.name, one.dir, err)
-			crashed++
-		}
+		beside = 0
 	}
-	fmt.Printf("fuzz: targets=%d time=%s crashes=%d\n", ran, each, crashed)
-	if ran == 0 || crashed > 0 {
+	crashed := fuzzAll(targets, each, beside)
+	fmt.Printf("fuzz: targets=%d time=%s crashes=%d\n", len(targets), each, crashed)
+	if len(targets) == 0 || crashed > 0 {
 		return errors.New("fuzz: not every target ran without a crash")
 	}
 	return nil
+}
+
+// fuzzAll returns how many of the targets crashed. With none side by side none runs.
+func fuzzAll(targets []target, each time.Duration, beside int) int {
+	var crashed atomic.Int64
+	var workers sync.WaitGroup
+	next := make(chan target, len(targets))
+	for _, one := range targets {
+		next <- one
+	}
+	close(next)
+	for range beside {
+		workers.Go(func() {
+			for one := range next {
+				if err := one.fuzz(each); err != nil {
+					fmt.Printf("%s in ./%s: %v\n", one.name, one.dir, err)
+					crashed.Add(1)
+				}
+			}
+		})
+	}
+	workers.Wait()
+	return int(crashed.Load())
 }
 
 // fuzz shows the last line of progress, which counts the executions, and all of
 // the output when the target crashed. Inputs are hardly minimised: with Go's
 // default of a minute for each that is new, records of a kilobyte leave no time
 // for anything else (3 executions in 9 s, and 70,000 without).
-func (one target) fuzz(each time.Duration, parallel int) error {
+func (one target) fuzz(each time.Duration) error {
 	cmd := exec.Command("go", "test", "-run", "^$", "-fuzz", "^"+one.name+"$", "-fuzztime", each.String(), "-fuzzminimizetime", "10x",
-		"-parallel", fmt.Sprint(parallel), "./"+one.dir)
+		"-parallel", "1", "./"+one.dir)
 	out, err := cmd.CombinedOutput()
 	if err != nil && !timeWasOver(string(out)) {
 		return fmt.Errorf("%w\n%s", err, out)
