@@ -115,7 +115,7 @@ func TestExplore(t *testing.T) {
 }
 
 // TestSmallSpace is the part of the space that shows most faults soonest: two
-// runs, the worlds that differ most, and one crash. It is what planted faults are
+// runs, the worlds that differ most, a Job that is held, and one crash. It is what planted faults are
 // tried on.
 func TestSmallSpace(t *testing.T) {
 	tally := &explore.Tally{}
@@ -126,6 +126,12 @@ func TestSmallSpace(t *testing.T) {
 	}
 	e := explore.New(tally, et.Parameters().Cluster)
 	e.Product(album, func(int) explore.Width { return explore.Thin }, 0)
+	e.Product(album, func(slot int) explore.Width { // and all that can have become of the last Job alone
+		if slot < 4 {
+			return explore.First
+		}
+		return explore.Wide
+	}, 0)
 	e.Weathers(album, 1000)
 	t.Logf("%d boundaries, %d images, %d states, %d cleanups", album.Boundaries, len(album.Images()), e.States(), e.Cleanups)
 	if !tally.Clean() {
