@@ -1,6 +1,7 @@
 package preflight
 
 import (
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -14,10 +15,11 @@ import (
 )
 
 const (
-	readme      = "README.md"
-	cleanupPage = "docs/operations/cleanup.md"
-	resumePage  = "docs/operations/resume.md"
-	profilePage = "docs/reference/profile.md"
+	readme        = "README.md"
+	preflightPage = "docs/operations/preflight.md"
+	cleanupPage   = "docs/operations/cleanup.md"
+	resumePage    = "docs/operations/resume.md"
+	profilePage   = "docs/reference/profile.md"
 )
 
 func page(t *testing.T, name string) string {
@@ -41,7 +43,7 @@ func TestPagesNameFlagsAsTheyAre(t *testing.T) {
 		// The last three are helm template's and those of the example's programs.
 		return root.Flags().Lookup(name) != nil || slices.Contains([]string{"is-upgrade", "check", "identity"}, name)
 	}
-	for _, name := range []string{readme, cleanupPage, resumePage, profilePage} {
+	for _, name := range []string{readme, preflightPage, cleanupPage, resumePage, profilePage} {
 		named := regexp.MustCompile("--([a-z]+(-[a-z]+)*)").FindAllStringSubmatch(page(t, name), -1)
 		if len(named) == 0 {
 			t.Errorf("%s names no flag", name)
@@ -59,7 +61,7 @@ func TestPagesShowCommandsThatAreAccepted(t *testing.T) {
 	// A command of several lines, each but the last with a backslash at its end.
 	command := regexp.MustCompile(`(?m)upgrade-production-images (--.*\\\n(?:.*\\\n)*.*)$`)
 	digest := "sha256:" + strings.Repeat("0", 64)
-	for name, want := range map[string]mode{readme: modePreflight, cleanupPage: modeCleanup, resumePage: modeResume} {
+	for name, want := range map[string]mode{readme: modePreflight, preflightPage: modePreflight, cleanupPage: modeCleanup, resumePage: modeResume} {
 		shown := command.FindStringSubmatch(page(t, name))
 		if shown == nil {
 			t.Fatalf("%s shows no command", name)
@@ -110,4 +112,51 @@ func TestCleanupPageIsWhole(t *testing.T) {
 	if missing := slices.DeleteFunc(want, func(words string) bool { return strings.Contains(text, words) }); len(missing) > 0 {
 		t.Errorf("the page does not say %q", missing)
 	}
+}
+
+// A8.2: what a page quotes under "It says" is what the program says. A quoted phrase
+// stands in one line of the source, with something else at each "…".
+func TestPagesQuoteWhatIsSaid(t *testing.T) {
+	source := sourceOf(t, filepath.Join("..", ".."))
+	for _, name := range []string{preflightPage, cleanupPage, resumePage} {
+		table, quoted := false, 0
+		for line := range strings.Lines(page(t, name)) {
+			cell, _, _ := strings.Cut(strings.TrimPrefix(line, "| "), " |")
+			switch {
+			case !strings.HasPrefix(line, "| "):
+				table = false
+			case cell == "It says":
+				table = true
+			case table:
+				for _, phrase := range regexp.MustCompile("`([^`]+)`").FindAllStringSubmatch(cell, -1) {
+					quoted++
+					words := strings.ReplaceAll(regexp.QuoteMeta(phrase[1]), "…", `[^"\n]*`)
+					if !regexp.MustCompile(words).MatchString(source) {
+						t.Errorf("%s quotes %q, which nothing says", name, phrase[1])
+					}
+				}
+			}
+		}
+		if quoted < 5 {
+			t.Errorf("%s quotes only %d phrases", name, quoted)
+		}
+	}
+}
+
+// sourceOf returns the text of all Go files below root but the tests.
+func sourceOf(t *testing.T, root string) string {
+	t.Helper()
+	var all strings.Builder
+	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		all.Write(text)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all.String()
 }
