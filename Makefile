@@ -31,7 +31,7 @@ build: ## build the commands into bin/
 	$(GOBUILD) -o bin/ ./cmd/...
 
 .PHONY: demo
-demo: build ## kill a preflight in the middle on a real control plane, and clean up by evidence
+demo: build ## show both commands on a real control plane: killed in the middle, and what becomes of it
 	go run ./demo
 
 .PHONY: test

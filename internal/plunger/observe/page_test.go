@@ -63,14 +63,7 @@ func TestPageNamesEveryMetric(t *testing.T) {
 // B8.3: the list that the page is compared with is whole: every reason that is
 // declared is on it, and none is written down anywhere else.
 func TestTheListOfReasonsIsWhole(t *testing.T) {
-	declared := map[string]bool{}
-	source, err := os.ReadFile(filepath.Join("..", "decide", "reasons.go"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, constant := range regexp.MustCompile(`(?m)^\t\w+ +Reason = "(\w+)"$`).FindAllStringSubmatch(string(source), -1) {
-		declared[constant[1]] = true
-	}
+	declared := declaredIn(t, "reasons.go", "Reason")
 	listed := map[string]bool{}
 	for _, reason := range decide.Reasons() {
 		listed[string(reason)] = true
@@ -79,7 +72,7 @@ func TestTheListOfReasonsIsWhole(t *testing.T) {
 		t.Errorf("declared and listed differ (-declared +listed):\n%s", diff)
 	}
 	spelled := regexp.MustCompile(`telling\("|Reason: +"[A-Z]|Reason\("|say\(ctx, c, "`)
-	err = filepath.WalkDir("..", func(path string, entry fs.DirEntry, err error) error {
+	err := filepath.WalkDir("..", func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
 			return err
 		}
@@ -107,6 +100,35 @@ func TestPageNamesEveryLabelValue(t *testing.T) {
 			}
 		}
 	}
+}
+
+// B8.2, B8.4: the page explains exactly the verbs that metrics, log and explain name.
+func TestPageNamesEveryVerb(t *testing.T) {
+	written := map[string]bool{}
+	_, table, _ := strings.Cut(page(t), "| word | what it is |")
+	table, _, _ = strings.Cut(table, "\n\n")
+	for _, row := range regexp.MustCompile(`(?m)^\| ([^|]+) \|`).FindAllStringSubmatch(table, -1) {
+		for _, word := range regexp.MustCompile("`([a-z-]+)`").FindAllStringSubmatch(row[1], -1) {
+			written[word[1]] = true
+		}
+	}
+	if diff := cmp.Diff(sorted(declaredIn(t, "action.go", "Verb")), sorted(written)); diff != "" {
+		t.Errorf("the page's verbs are not the code's (-code +page):\n%s", diff)
+	}
+}
+
+// declaredIn returns the words of the constants of a type, from its source.
+func declaredIn(t *testing.T, file, kind string) map[string]bool {
+	t.Helper()
+	source, err := os.ReadFile(filepath.Join("..", "decide", file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	declared := map[string]bool{}
+	for _, constant := range regexp.MustCompile(`(?m)^\t\w+ +`+kind+` = "([\w-]+)"$`).FindAllStringSubmatch(string(source), -1) {
+		declared[constant[1]] = true
+	}
+	return declared
 }
 
 func sorted(set map[string]bool) []string { return slices.Sorted(maps.Keys(set)) }
