@@ -8,12 +8,15 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 
 # Builds are reproducible: no paths, no version-control stamp of the moment, no
-# cgo. The evidence of a run is bound to the digest of the executable, so the
+# cgo, one toolchain. The evidence of a run is bound to the digest of the executable, so the
 # same checkout must give the same bytes again, also with an untracked evidence
 # directory in it.
 REVISION := $(shell git rev-parse HEAD 2>/dev/null || echo unknown)
 MODIFIED := $(shell git diff --quiet HEAD -- 2>/dev/null && echo false || echo true)
 export CGO_ENABLED := 0
+# Another Go writes other bytes, a patch release too. Where this one is not
+# installed, Go fetches it like a module.
+export GOTOOLCHAIN := go1.26.8
 # The same flags everywhere, so that nothing is compiled twice.
 export GOFLAGS := -trimpath
 GOBUILD := go build -buildvcs=false -ldflags "-s -w -X main.revision=$(REVISION) -X main.modified=$(MODIFIED)"
