@@ -17,6 +17,8 @@ import (
 	"helm.sh/helm/v4/pkg/chart/v2/loader"
 	chartutil "helm.sh/helm/v4/pkg/chart/v2/util"
 	"helm.sh/helm/v4/pkg/engine"
+
+	"github.com/holdfast-project/holdfast/internal/strictjson"
 )
 
 // Asset is an input file or tree, named for people and bound by its digest. It
@@ -140,5 +142,5 @@ func sources(files map[string]string) []string {
 
 // valuesAsset digests the values as they were read.
 func valuesAsset(data []byte) Asset {
-	return Asset{Name: "values", SHA256: hexSHA256(data)}
+	return Asset{Name: "values", SHA256: strictjson.Sum(data)}
 }

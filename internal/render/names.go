@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/holdfast-project/holdfast/internal/identity"
+	"github.com/holdfast-project/holdfast/internal/strictjson"
 )
 
 // maxName is what fits a Job's name into the labels and host names that
@@ -38,7 +39,7 @@ func ObjectName(release string, slot identity.Slot, nonce string) string {
 	suffix := "-preflight-" + string(slot) + "-" + nonce[:8]
 	prefix := strings.ReplaceAll(release, ".", "-")
 	if len(prefix)+len(suffix) > maxName {
-		hash := "-" + hexSHA256([]byte(release))[:6]
+		hash := "-" + strictjson.Sum([]byte(release))[:6]
 		prefix = strings.TrimRight(prefix[:maxName-len(suffix)-len(hash)], "-") + hash
 	}
 	return prefix + suffix

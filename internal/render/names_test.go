@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/holdfast-project/holdfast/internal/identity"
+	"github.com/holdfast-project/holdfast/internal/strictjson"
 )
 
 func TestObjectName(t *testing.T) {
@@ -20,8 +21,8 @@ func TestObjectName(t *testing.T) {
 		"A4.3: it fits":       {"demo", "api", "demo-preflight-api-0a1b2c3d"},
 		"A4.3: a dot":         {"demo.v2", "api", "demo-v2-preflight-api-0a1b2c3d"},
 		"A4.3: exactly 63":    {strings.Repeat("a", 40), "api", strings.Repeat("a", 40) + "-preflight-api-0a1b2c3d"},
-		"A4.3: one too long":  {strings.Repeat("a", 41), "api", strings.Repeat("a", 33) + "-" + hexSHA256([]byte(strings.Repeat("a", 41)))[:6] + "-preflight-api-0a1b2c3d"},
-		"A4.3: cut at a dash": {strings.Repeat("a", 32) + "-" + strings.Repeat("b", 20), "api", strings.Repeat("a", 32) + "-" + hexSHA256([]byte(strings.Repeat("a", 32) + "-" + strings.Repeat("b", 20)))[:6] + "-preflight-api-0a1b2c3d"},
+		"A4.3: one too long":  {strings.Repeat("a", 41), "api", strings.Repeat("a", 33) + "-" + strictjson.Sum([]byte(strings.Repeat("a", 41)))[:6] + "-preflight-api-0a1b2c3d"},
+		"A4.3: cut at a dash": {strings.Repeat("a", 32) + "-" + strings.Repeat("b", 20), "api", strings.Repeat("a", 32) + "-" + strictjson.Sum([]byte(strings.Repeat("a", 32) + "-" + strings.Repeat("b", 20)))[:6] + "-preflight-api-0a1b2c3d"},
 		"A4.3: the migration": {"openclaw-enterprise", "migration", "openclaw-enterprise-preflight-migration-0a1b2c3d"},
 		"A4.3: the policy":    {"openclaw-enterprise", "network-policy", "openclaw-enterprise-preflight-network-policy-0a1b2c3d"},
 	} {

@@ -2,9 +2,7 @@ package render
 
 import (
 	"bytes"
-	"crypto/sha256"
 	"embed"
-	"encoding/hex"
 	"errors"
 	"io"
 
@@ -13,6 +11,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/holdfast-project/holdfast/internal/identity"
+	"github.com/holdfast-project/holdfast/internal/strictjson"
 )
 
 // ProfileVersion is the only profile version that is read.
@@ -147,7 +146,7 @@ func Assets() (map[string]string, error) {
 	if err != nil {
 		return nil, refuse("profile", "reading the built-in profile: %v", err)
 	}
-	return map[string]string{"render/" + builtinPath: hexSHA256(data)}, nil
+	return map[string]string{"render/" + builtinPath: strictjson.Sum(data)}, nil
 }
 
 // ParseProfile decodes and validates a profile: one YAML document of at most
@@ -164,7 +163,7 @@ func ParseProfile(data []byte) (*Profile, error) {
 	if err != nil {
 		return nil, refuse("profile", "%v", err)
 	}
-	p := &Profile{digest: hexSHA256(data)}
+	p := &Profile{digest: strictjson.Sum(data)}
 	// sigs.k8s.io/json, unlike encoding/json, takes "Slot" for an unknown
 	// field and not for another way to write "slot".
 	strict, err := json.UnmarshalStrict(asJSON, p)
@@ -191,9 +190,4 @@ func oneDocument(data []byte) error {
 		return refuse("profile", "it holds more than one YAML document")
 	}
 	return nil
-}
-
-func hexSHA256(data []byte) string {
-	sum := sha256.Sum256(data)
-	return hex.EncodeToString(sum[:])
 }

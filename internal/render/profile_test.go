@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/holdfast-project/holdfast/internal/identity"
+	"github.com/holdfast-project/holdfast/internal/strictjson"
 )
 
 func TestProfilesThatAreRefused(t *testing.T) {
@@ -125,7 +126,7 @@ func FuzzParseProfile(f *testing.F) {
 			}
 			return
 		}
-		if len(profile.Jobs) == 0 || profile.digest != hexSHA256(data) {
+		if len(profile.Jobs) == 0 || profile.digest != strictjson.Sum(data) {
 			t.Fatalf("an incomplete profile was read: %+v", profile)
 		}
 		seen := map[identity.Slot]bool{}

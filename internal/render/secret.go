@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/holdfast-project/holdfast/internal/identity"
+	"github.com/holdfast-project/holdfast/internal/strictjson"
 )
 
 // secretData holds Secret values where no formatting verb reaches them: a
@@ -116,7 +117,7 @@ func (s *secretData) shape() (string, error) {
 	if err != nil {
 		return "", refuse("chart", "the keys of Secret %s cannot be encoded", s.source)
 	}
-	return hexSHA256(canonical), nil
+	return strictjson.Sum(canonical), nil
 }
 
 // useCopy makes the Pod read the copy wherever it read the original. Other

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/holdfast-project/holdfast/internal/identity"
+	"github.com/holdfast-project/holdfast/internal/strictjson"
 )
 
 // A3.3: no value is in anything that may be written, printed or logged, and it
@@ -83,7 +84,7 @@ func TestSecretShape(t *testing.T) {
 			t.Errorf("%s: the same shape: %v", name, got)
 		}
 	}
-	if base != hexSHA256([]byte(`{"a":2,"b":0}`)) {
+	if base != strictjson.Sum([]byte(`{"a":2,"b":0}`)) {
 		t.Error("the shape is not what the reference says")
 	}
 }

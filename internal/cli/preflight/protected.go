@@ -1,13 +1,12 @@
 package preflight
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"path/filepath"
 
 	"github.com/holdfast-project/holdfast/internal/durable"
+	"github.com/holdfast-project/holdfast/internal/strictjson"
 )
 
 // maxKubeconfigBytes bounds a kubeconfig; with a dozen embedded certificates one
@@ -44,8 +43,7 @@ func readProtected(flag, path string, max int64) (protected, error) {
 	if err != nil {
 		return protected{}, badInput(flag, path, err)
 	}
-	sum := sha256.Sum256(data)
-	return protected{path: filepath.Join(parent, name), data: data, sha256: hex.EncodeToString(sum[:])}, nil
+	return protected{path: filepath.Join(parent, name), data: data, sha256: strictjson.Sum(data)}, nil
 }
 
 func badInput(flag, path string, cause error) error {
