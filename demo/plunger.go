@@ -76,16 +76,14 @@ func (s *stage) withReleases(ctx context.Context, act func(*lab.Lab) error) (err
 	if err != nil {
 		return err
 	}
-	defer l.Close()
+	defer func() { err = errors.Join(err, l.Close()) }()
 	if err := errors.Join(l.Namespace(ctx, tenant), l.Namespace(ctx, system), l.Publish(ctx, tenant, lab.Source, lab.Chart{}),
 		s.cp.ApplyFiles(ctx, filepath.Join("config", "rbac", "flux-plunger-repair.yaml"))); err != nil {
 		return err
 	}
-	controller, err := l.StartHelmController(ctx, helmcontroller.Options{})
-	if err != nil {
+	if err := l.StartHelmController(ctx, helmcontroller.Options{}); err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, controller.Stop()) }()
 	return act(l)
 }
 

@@ -1,7 +1,6 @@
 package helmcontroller_test
 
 import (
-	"context"
 	"os"
 	"slices"
 	"strings"
@@ -209,12 +208,9 @@ func TestEveryObjectIsHandledAtTheStart(t *testing.T) {
 	must(t, b.Stick(t.Context(), key, lab.Damage{}))
 	must(t, b.Delete(t.Context(), key))
 	b.until(t, key, through)
-	b.hc.Kill()
+	b.KillHelmController()
 	b.remember(t, key) // no request: only the start will notice
-	var err error
-	// It outlives this test: the others need it too.
-	b.hc, err = b.StartHelmController(context.WithoutCancel(t.Context()), helmcontroller.Options{Concurrent: 8, At: b.gate.At})
-	must(t, err)
+	must(t, b.StartHelmControllerAgain(t.Context()))
 	b.until(t, key, func(hr *helmv2.HelmRelease) bool { return lab.Released(hr) == helmv2.UninstallSucceededReason })
 	if left := b.remains(t, hr); len(left.Chart) != 0 || len(left.Storage) != 0 {
 		t.Errorf("after the restart: %+v", left)

@@ -2,18 +2,13 @@ package helmcontroller_test
 
 import (
 	"context"
-	"flag"
-	"fmt"
-	"log/slog"
 	"os"
 	"strings"
 	"testing"
 	"time"
 
 	helmv2 "github.com/fluxcd/helm-controller/api/v2"
-	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/types"
-	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/holdfast-project/holdfast/test/controlplane"
 	"github.com/holdfast-project/holdfast/test/helmcontroller"
@@ -29,45 +24,21 @@ import (
 type bench struct {
 	*lab.Lab
 	gate *helmcontroller.Gate
-	hc   lab.HelmController
 }
 
 var shared *bench
 
 func TestMain(m *testing.M) {
-	os.Exit(run(m))
-}
-
-func run(m *testing.M) int {
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
-	// The tests wait far more than they compute.
-	flag.Parse()
-	if err := flag.Set("test.parallel", "8"); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	ctrl.SetLogger(logr.Discard())                 // what the stand-in would log
-	slog.SetDefault(slog.New(slog.DiscardHandler)) // and Helm's own words for what the tests provoke
-	cp, err := controlplane.Start(ctx, controlplane.Options{NoPodRunner: true, NoScheduler: true})
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	defer cp.Stop() // the tests are over
-	l, err := lab.New(ctx, cp)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	defer l.Close()
-	shared = &bench{Lab: l, gate: &helmcontroller.Gate{}}
-	if shared.hc, err = l.StartHelmController(ctx, helmcontroller.Options{Concurrent: 8, At: shared.gate.At}); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	defer shared.hc.Stop() // the tests are over
-	return m.Run()
+	gate := &helmcontroller.Gate{}
+	os.Exit(lab.Tests{
+		ControlPlane:   controlplane.Options{NoPodRunner: true, NoScheduler: true},
+		SideBySide:     8,
+		HelmController: &helmcontroller.Options{Concurrent: 8, At: gate.At},
+		Begin: func(_ context.Context, l *lab.Lab) error {
+			shared = &bench{Lab: l, gate: gate}
+			return nil
+		},
+	}.Run(m))
 }
 
 // namespace makes one with a good chart in it.

@@ -3,9 +3,7 @@ package plunger
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
-	"log/slog"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,11 +13,9 @@ import (
 	"time"
 
 	helmv2 "github.com/fluxcd/helm-controller/api/v2"
-	"github.com/go-logr/logr"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
-	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/holdfast-project/holdfast/internal/plunger/contract"
 	"github.com/holdfast-project/holdfast/test/controlplane"
@@ -48,7 +44,6 @@ const settle = 90 * time.Second
 type bench struct {
 	*lab.Lab
 	gate   *helmcontroller.Gate
-	hc     lab.HelmController
 	binary string
 	// counts is the percentage of EnvCounts.
 	counts int
@@ -59,17 +54,6 @@ var shared *bench
 func TestMain(m *testing.M) { os.Exit(run(m)) }
 
 func run(m *testing.M) int {
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
-	ctrl.SetLogger(logr.Discard())                 // the stand-in's words; a test shows flux-plunger's when it fails
-	slog.SetDefault(slog.New(slog.DiscardHandler)) // and Helm's, about what the tests provoke
-	// The tests wait far more than they compute: two at a time, as a machine of two
-	// cores is given, would leave it idle.
-	flag.Parse()
-	if err := flag.Set("test.parallel", "8"); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
 	dir, err := os.MkdirTemp("", "flux-plunger")
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -77,22 +61,26 @@ func run(m *testing.M) int {
 	}
 	defer os.RemoveAll(dir) // a temporary directory
 	shared = &bench{gate: &helmcontroller.Gate{}, binary: filepath.Join(dir, "flux-plunger"), counts: defaultCounts}
-	if err := shared.prepare(ctx); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	defer shared.ControlPlane.Stop() // the tests are over
-	defer shared.Close()
-	defer shared.hc.Stop() // the tests are over
-	code := m.Run()
-	if err := shared.expectAudit(); err != nil {
-		fmt.Fprintln(os.Stderr, "FAIL: the audit log says:", err)
-		return 1
-	}
-	return code
+	return lab.Tests{
+		ControlPlane: controlplane.Options{NoPodRunner: true, NoScheduler: true,
+			AuditSecretsOf: []string{"system:serviceaccounts:" + lab.System(repair), "system:serviceaccounts:" + lab.System(reclaim)}},
+		SideBySide: 8,
+		// A look of the helm-controller holds its worker until its cache has caught
+		// up, a second at least: with the default of four the tests would wait in
+		// line for each other.
+		HelmController: &helmcontroller.Options{Concurrent: 24, At: shared.gate.At},
+		Begin:          shared.prepare,
+		End: func() error {
+			if err := shared.expectAudit(); err != nil {
+				return fmt.Errorf("the audit log says: %w", err)
+			}
+			return nil
+		},
+	}.Run(m)
 }
 
-func (b *bench) prepare(ctx context.Context) error {
+func (b *bench) prepare(ctx context.Context, l *lab.Lab) error {
+	b.Lab = l
 	if s := os.Getenv(EnvCounts); s != "" {
 		n, err := strconv.Atoi(s)
 		if err != nil || n < 1 {
@@ -104,37 +92,9 @@ func (b *bench) prepare(ctx context.Context) error {
 	if out, err := build.CombinedOutput(); err != nil {
 		return fmt.Errorf("building flux-plunger: %w\n%s", err, out)
 	}
-	cp, err := controlplane.Start(ctx, controlplane.Options{NoPodRunner: true, NoScheduler: true,
-		AuditSecretsOf: []string{"system:serviceaccounts:" + system(repair), "system:serviceaccounts:" + system(reclaim)}})
-	if err != nil {
-		return err
-	}
-	if b.Lab, err = lab.New(ctx, cp); err != nil {
-		return errors.Join(err, cp.Stop())
-	}
-	if err := errors.Join(b.permit(ctx, repair), b.permit(ctx, reclaim)); err != nil {
-		return errors.Join(err, cp.Stop())
-	}
-	// A look of the helm-controller holds its worker until its cache has caught
-	// up, a second at least: with the default of four the tests would wait in
-	// line for each other.
-	b.hc, err = b.StartHelmController(ctx, helmcontroller.Options{Concurrent: 24, At: b.gate.At})
-	return err
+	folder := filepath.Join("..", "..", "config", "rbac")
+	return errors.Join(b.Permit(ctx, folder, repair), b.Permit(ctx, folder, reclaim))
 }
-
-// permit applies the strategy's shipped file, under names of its own, so that
-// both strategies can run side by side in one cluster.
-func (b *bench) permit(ctx context.Context, strategy string) error {
-	raw, err := os.ReadFile(filepath.Join("..", "..", "config", "rbac", "flux-plunger-"+strategy+".yaml"))
-	if err != nil {
-		return err
-	}
-	own := strings.ReplaceAll(string(raw), "flux-system", system(strategy))
-	own = strings.ReplaceAll(own, "name: flux-plunger\n", "name: flux-plunger-"+strategy+"\n")
-	return errors.Join(b.Namespace(ctx, system(strategy)), b.ControlPlane.ApplyYAML(ctx, []byte(own)))
-}
-
-func system(strategy string) string { return "flux-system-" + strategy }
 
 // of returns the share of the acceptance's number that this run takes, and at
 // least two.

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/holdfast-project/holdfast/test/apiproxy"
+	"github.com/holdfast-project/holdfast/test/helmcontroller/lab"
 )
 
 // process is a running flux-plunger with a proxy of its own before it.
@@ -62,7 +63,7 @@ func (b *bench) launch(t testing.TB, s setup) *process {
 	t.Cleanup(proxy.Close)
 	proxy.Delay(s.latency)
 	proxy.Hook(s.hooks)
-	direct, err := b.ControlPlane.KubeconfigFor(t.Context(), system(s.strategy), "flux-plunger-"+s.strategy)
+	direct, err := b.ControlPlane.KubeconfigFor(t.Context(), lab.System(s.strategy), lab.Account(s.strategy))
 	must(t, err)
 	through, err := proxy.Kubeconfig(direct)
 	must(t, err)
@@ -70,7 +71,7 @@ func (b *bench) launch(t testing.TB, s setup) *process {
 	must(t, os.WriteFile(path, through, 0o600))
 
 	flags := []string{"--strategy=" + s.strategy, "--metrics-addr=0", "--health-addr=0", "--concurrent=8"}
-	runtime := system(s.strategy)
+	runtime := lab.System(s.strategy)
 	if s.namespace != "" {
 		flags, runtime = append(flags, "--watch-all-namespaces=false"), s.namespace
 	}

@@ -20,7 +20,6 @@ import (
 	"github.com/holdfast-project/holdfast/internal/plunger/contract"
 	"github.com/holdfast-project/holdfast/test/apiproxy"
 	"github.com/holdfast-project/holdfast/test/controlplane"
-	"github.com/holdfast-project/holdfast/test/helmcontroller"
 	"github.com/holdfast-project/holdfast/test/helmcontroller/lab"
 )
 
@@ -245,11 +244,9 @@ func TestHelmControllerKilledInTheMiddle(t *testing.T) {
 	}
 	must(t, b.Delete(t.Context(), keys[0])) // killed right after it was asked
 	<-reminded
-	b.hc.Kill()
+	b.KillHelmController()
 	must(t, b.Delete(t.Context(), keys[1])) // deleted while it is down
-	var err error
-	b.hc, err = b.StartHelmController(context.WithoutCancel(t.Context()), helmcontroller.Options{Concurrent: 24, At: b.gate.At})
-	must(t, err)
+	must(t, b.StartHelmControllerAgain(t.Context()))
 	for _, key := range keys[:2] {
 		if left := b.gone(t, key); !left.Clean() {
 			t.Errorf("%s: %+v", key, left)
@@ -296,7 +293,7 @@ func allowed(r controlplane.AuditRecord) error {
 		return fmt.Errorf("%s sent %s %s", r.User, r.Verb, r.RequestURI)
 	case r.Resource == "secrets" && kindAnswered(r) == "SecretList":
 		return fmt.Errorf("%s was given the contents of a list: %s", r.User, r.RequestURI)
-	case r.Resource == "secrets" && kindAnswered(r) == "Secret" && !strings.Contains(r.User, ":"+system(repair)+":"):
+	case r.Resource == "secrets" && kindAnswered(r) == "Secret" && !strings.Contains(r.User, ":"+lab.System(repair)+":"):
 		return fmt.Errorf("%s was given the contents of %s", r.User, r.RequestURI)
 	case r.Resource == "secrets" && kindAnswered(r) == "Secret" && !strings.HasPrefix(r.Name, "sh.helm.release.v1."):
 		return fmt.Errorf("%s was given the contents of %s, which is not Helm's", r.User, r.RequestURI)

@@ -146,7 +146,7 @@ func TestHeldForLongIsSaid(t *testing.T) {
 	key := b.namespace(t, "pending", 1, asDeployer)[0]
 	must(t, b.Stick(t.Context(), key, lab.Damage{}))
 	must(t, b.Publish(t.Context(), "pending", lab.Source, lab.Chart{Version: "2.0.0", Broken: true}))
-	path, err := b.ControlPlane.KubeconfigFor(t.Context(), system(repair), "flux-plunger-"+repair)
+	path, err := b.ControlPlane.KubeconfigFor(t.Context(), lab.System(repair), lab.Account(repair))
 	must(t, err)
 	config, err := clientcmd.BuildConfigFromFlags("", path)
 	must(t, err)

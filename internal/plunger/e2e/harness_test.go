@@ -3,9 +3,6 @@ package e2e
 import (
 	"context"
 	"errors"
-	"flag"
-	"fmt"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -22,8 +19,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/holdfast-project/holdfast/internal/plunger"
@@ -43,76 +38,37 @@ const settle = 90 * time.Second
 type bench struct {
 	*lab.Lab
 	gate   *helmcontroller.Gate
-	hc     lab.HelmController
 	config map[decide.Strategy]*rest.Config
 }
 
 var shared *bench
 
-func TestMain(m *testing.M) { os.Exit(run(m)) }
-
-func run(m *testing.M) int {
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
-	ctrl.SetLogger(logr.Discard())                 // the stand-in's words; a test shows flux-plunger's when it fails
-	slog.SetDefault(slog.New(slog.DiscardHandler)) // and Helm's, about what the tests provoke
-	// The tests wait far more than they compute: two at a time, as a machine of two
-	// cores is given, would leave it idle.
-	flag.Parse()
-	if err := flag.Set("test.parallel", "8"); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	cp, err := controlplane.Start(ctx, controlplane.Options{NoPodRunner: true, NoScheduler: true})
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	defer cp.Stop() // the tests are over
-	l, err := lab.New(ctx, cp)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	defer l.Close()
-	shared = &bench{Lab: l, gate: &helmcontroller.Gate{}, config: map[decide.Strategy]*rest.Config{}}
-	for _, strategy := range []decide.Strategy{decide.Repair, decide.Reclaim} {
-		if shared.config[strategy], err = permissions(ctx, l, strategy); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			return 1
-		}
-	}
-	if shared.hc, err = l.StartHelmController(ctx, helmcontroller.Options{Concurrent: 24, At: shared.gate.At}); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	defer shared.hc.Stop() // the tests are over
-	return m.Run()
+func TestMain(m *testing.M) {
+	gate := &helmcontroller.Gate{}
+	os.Exit(lab.Tests{
+		ControlPlane:   controlplane.Options{NoPodRunner: true, NoScheduler: true},
+		SideBySide:     8,
+		HelmController: &helmcontroller.Options{Concurrent: 24, At: gate.At},
+		Begin: func(ctx context.Context, l *lab.Lab) error {
+			shared = &bench{Lab: l, gate: gate, config: map[decide.Strategy]*rest.Config{}}
+			return errors.Join(shared.permit(ctx, decide.Repair), shared.permit(ctx, decide.Reclaim))
+		},
+	}.Run(m))
 }
 
-// permissions applies the strategy's shipped file, with its names made its own
-// so that both can stand side by side, and returns who may do that.
-func permissions(ctx context.Context, l *lab.Lab, strategy decide.Strategy) (*rest.Config, error) {
-	raw, err := os.ReadFile(filepath.Join("..", "..", "..", "config", "rbac", "flux-plunger-"+string(strategy)+".yaml"))
-	if err != nil {
-		return nil, err
+// permit remembers how to reach the API server under the strategy's shipped
+// permissions.
+func (b *bench) permit(ctx context.Context, strategy decide.Strategy) error {
+	if err := b.Permit(ctx, filepath.Join("..", "..", "..", "config", "rbac"), string(strategy)); err != nil {
+		return err
 	}
-	namespace := "flux-system-" + string(strategy)
-	own := strings.ReplaceAll(string(raw), "flux-system", namespace)
-	own = strings.ReplaceAll(own, "name: flux-plunger\n", "name: flux-plunger-"+string(strategy)+"\n")
-	if err := errors.Join(l.Namespace(ctx, namespace), l.ControlPlane.ApplyYAML(ctx, []byte(own))); err != nil {
-		return nil, err
-	}
-	path, err := l.ControlPlane.KubeconfigFor(ctx, namespace, "flux-plunger-"+string(strategy))
+	config, err := b.ConfigFor(ctx, lab.System(string(strategy)), lab.Account(string(strategy)))
 	if err != nil {
-		return nil, err
-	}
-	config, err := clientcmd.BuildConfigFromFlags("", path)
-	if err != nil {
-		return nil, err
+		return err
 	}
 	config.QPS, config.Burst = 200, 400
-	return config, nil
+	b.config[strategy] = config
+	return nil
 }
 
 // plungerRun is a running flux-plunger.

@@ -78,7 +78,7 @@ func TestSecretsAreNeitherWatchedNorListedWhole(t *testing.T) {
 		b.start(t, key.Namespace, strategy, requests.wrap)
 		must(t, b.Stick(t.Context(), key, lab.Damage{}))
 		b.until(t, key, recovered)
-		user := "system:serviceaccount:flux-system-" + string(strategy) + ":flux-plunger-" + string(strategy)
+		user := "system:serviceaccount:" + lab.System(string(strategy)) + ":" + lab.Account(string(strategy))
 		records, err := b.ControlPlane.AuditOf(controlplane.AuditFilter{User: user, Resource: "secrets"})
 		must(t, err)
 		if len(records) == 0 {

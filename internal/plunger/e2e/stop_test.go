@@ -37,7 +37,7 @@ func (b *bench) elections(t *testing.T, namespace string, strategy decide.Strate
 	t.Helper()
 	const leader = "flux-plunger-leader"
 	must(t, b.Namespace(t.Context(), namespace))
-	role, binding, from := &rbacv1.Role{}, &rbacv1.RoleBinding{}, types.NamespacedName{Namespace: "flux-system-" + string(strategy), Name: leader}
+	role, binding, from := &rbacv1.Role{}, &rbacv1.RoleBinding{}, types.NamespacedName{Namespace: lab.System(string(strategy)), Name: leader}
 	must(t, b.Client.Get(t.Context(), from, role))
 	must(t, b.Client.Get(t.Context(), from, binding))
 	meta := metav1.ObjectMeta{Namespace: namespace, Name: leader}

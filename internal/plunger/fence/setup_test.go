@@ -11,12 +11,9 @@ import (
 	"time"
 
 	helmv2 "github.com/fluxcd/helm-controller/api/v2"
-	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/tools/clientcmd"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/holdfast-project/holdfast/internal/kube"
@@ -40,54 +37,21 @@ type server struct {
 
 var api *server
 
-func TestMain(m *testing.M) { os.Exit(run(m)) }
+func TestMain(m *testing.M) {
+	os.Exit(lab.Tests{ControlPlane: controlplane.Options{NoPodRunner: true, NoScheduler: true}, Begin: begin}.Run(m))
+}
 
-func run(m *testing.M) int {
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
-	ctrl.SetLogger(logr.Discard())
-	cp, err := controlplane.Start(ctx, controlplane.Options{NoPodRunner: true, NoScheduler: true})
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	defer cp.Stop() // the tests are over
-	l, err := lab.New(ctx, cp)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	defer l.Close()
+func begin(ctx context.Context, l *lab.Lab) error {
 	api = &server{Lab: l, writer: map[decide.Strategy]fence.Writer{}, objects: map[decide.Strategy]*kube.Objects{}}
-	for _, strategy := range []decide.Strategy{decide.Repair, decide.Reclaim} {
-		if err := api.permit(ctx, strategy); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			return 1
-		}
-	}
-	if err := l.Namespace(ctx, "ns"); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	return m.Run()
+	return errors.Join(api.permit(ctx, decide.Repair), api.permit(ctx, decide.Reclaim), l.Namespace(ctx, "ns"))
 }
 
 // permit makes a client under the strategy's shipped permissions.
 func (s *server) permit(ctx context.Context, strategy decide.Strategy) error {
-	raw, err := os.ReadFile(filepath.Join("..", "..", "..", "config", "rbac", "flux-plunger-"+string(strategy)+".yaml"))
-	if err != nil {
+	if err := s.Permit(ctx, filepath.Join("..", "..", "..", "config", "rbac"), string(strategy)); err != nil {
 		return err
 	}
-	own := strings.ReplaceAll(string(raw), "flux-system", "flux-"+string(strategy))
-	own = strings.ReplaceAll(own, "name: flux-plunger\n", "name: flux-plunger-"+string(strategy)+"\n")
-	if err := errors.Join(s.Namespace(ctx, "flux-"+string(strategy)), s.ControlPlane.ApplyYAML(ctx, []byte(own))); err != nil {
-		return err
-	}
-	path, err := s.ControlPlane.KubeconfigFor(ctx, "flux-"+string(strategy), "flux-plunger-"+string(strategy))
-	if err != nil {
-		return err
-	}
-	config, err := clientcmd.BuildConfigFromFlags("", path)
+	config, err := s.ConfigFor(ctx, lab.System(string(strategy)), lab.Account(string(strategy)))
 	if err != nil {
 		return err
 	}

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -15,7 +14,6 @@ import (
 	"time"
 
 	helmv2 "github.com/fluxcd/helm-controller/api/v2"
-	"github.com/go-logr/logr"
 	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -24,8 +22,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
-	"k8s.io/client-go/tools/clientcmd"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/holdfast-project/holdfast/internal/kube"
@@ -39,24 +35,14 @@ import (
 // that runs Pods: what happens to a release is what the test and the hook wrote.
 var shared *lab.Lab
 
-func TestMain(m *testing.M) { os.Exit(run(m)) }
-
-func run(m *testing.M) int {
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
-	ctrl.SetLogger(logr.Discard())
-	cp, err := controlplane.Start(ctx, controlplane.Options{NoPodRunner: true, NoScheduler: true})
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	defer cp.Stop() // the tests are over
-	if shared, err = lab.New(ctx, cp); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	defer shared.Close()
-	return m.Run()
+func TestMain(m *testing.M) {
+	os.Exit(lab.Tests{
+		ControlPlane: controlplane.Options{NoPodRunner: true, NoScheduler: true},
+		Begin: func(_ context.Context, l *lab.Lab) error {
+			shared = l
+			return nil
+		},
+	}.Run(m))
 }
 
 const pods = "app=flux-plunger"
@@ -166,9 +152,7 @@ func shortTiming() hook.Timing {
 // hook runs it as its ServiceAccount.
 func (s *site) hook(edits ...func(*hook.Config)) error {
 	s.Helper()
-	path, err := shared.ControlPlane.KubeconfigFor(s.Context(), s.ns, "hook-"+s.ns)
-	s.must(err)
-	config, err := clientcmd.BuildConfigFromFlags("", path)
+	config, err := shared.ConfigFor(s.Context(), s.ns, "hook-"+s.ns)
 	s.must(err)
 	config.QPS = -1
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return tapped{s, next} })

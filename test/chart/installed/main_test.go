@@ -3,7 +3,6 @@ package installed
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"slices"
@@ -12,7 +11,6 @@ import (
 	"time"
 
 	helmv2 "github.com/fluxcd/helm-controller/api/v2"
-	"github.com/go-logr/logr"
 	"helm.sh/helm/v4/pkg/action"
 	"helm.sh/helm/v4/pkg/chart/common"
 	chart "helm.sh/helm/v4/pkg/chart/v2"
@@ -23,7 +21,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	plungercli "github.com/holdfast-project/holdfast/internal/cli/plunger"
@@ -53,38 +50,18 @@ func TestMain(m *testing.M) {
 	if os.Getenv(roleVariable) != "" {
 		os.Exit(plungercli.Main(os.Args[1:], plungercli.Build{}, os.Stdout, os.Stderr))
 	}
-	os.Exit(run(m))
-}
-
-func run(m *testing.M) int {
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
-	ctrl.SetLogger(logr.Discard())
 	self, err := os.Executable()
 	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
+		panic(err)
 	}
-	cp, err := controlplane.Start(ctx, controlplane.Options{
-		Images: map[string]controlplane.Program{image: {Path: self, Env: []string{roleVariable + "=1"}}},
-	})
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	defer cp.Stop() // the tests are over
-	if shared, err = lab.New(ctx, cp); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	defer shared.Close()
-	hc, err := shared.StartHelmController(ctx, helmcontroller.Options{Concurrent: 8})
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	defer hc.Stop() // the tests are over
-	return m.Run()
+	os.Exit(lab.Tests{
+		ControlPlane:   controlplane.Options{Images: map[string]controlplane.Program{image: {Path: self, Env: []string{roleVariable + "=1"}}}},
+		HelmController: &helmcontroller.Options{Concurrent: 8},
+		Begin: func(_ context.Context, l *lab.Lab) error {
+			shared = l
+			return nil
+		},
+	}.Run(m))
 }
 
 // site is one installation of the chart, in a namespace of its own, that looks

@@ -26,8 +26,8 @@ const EnvHelmController = "HELM_CONTROLLER"
 // the audit log tells its requests from those of everybody else.
 const UserHelmController = "helm-controller"
 
-// HelmController is a running helm-controller, real or not.
-type HelmController interface {
+// helmController is a running helm-controller, real or not.
+type helmController interface {
 	// Stop ends it as SIGTERM does.
 	Stop() error
 	// Kill ends it as SIGKILL does.
@@ -39,8 +39,17 @@ type HelmController interface {
 func Real() bool { return os.Getenv(EnvHelmController) != "" }
 
 // StartHelmController starts the stand-in with opts, whose Config is filled
-// here, or the real binary, which knows opts.Concurrent only.
-func (l *Lab) StartHelmController(ctx context.Context, opts helmcontroller.Options) (HelmController, error) {
+// here, or the real binary, which knows opts.Concurrent only. Close ends it.
+func (l *Lab) StartHelmController(ctx context.Context, opts helmcontroller.Options) error {
+	started, err := l.start(ctx, opts)
+	if err != nil {
+		return err
+	}
+	l.controller, l.opts = started, opts
+	return nil
+}
+
+func (l *Lab) start(ctx context.Context, opts helmcontroller.Options) (helmController, error) {
 	kubeconfig, err := l.ControlPlane.UserKubeconfig(UserHelmController, "system:masters")
 	if err != nil {
 		return nil, err
@@ -53,6 +62,15 @@ func (l *Lab) StartHelmController(ctx context.Context, opts helmcontroller.Optio
 		return nil, fmt.Errorf("reading the helm-controller's kubeconfig: %w", err)
 	}
 	return helmcontroller.Start(ctx, opts)
+}
+
+// KillHelmController ends it as SIGKILL does, until StartHelmControllerAgain.
+func (l *Lab) KillHelmController() { l.controller.Kill() }
+
+// StartHelmControllerAgain starts it as it was started before. It outlives the test
+// that asks: the others need it too.
+func (l *Lab) StartHelmControllerAgain(ctx context.Context) error {
+	return l.StartHelmController(context.WithoutCancel(ctx), l.opts)
 }
 
 type binary struct {

@@ -2,7 +2,7 @@
 // plane: charts and the server that hands them out, sources that point at it,
 // releases that are installed for real and then made stuck, a helm-controller
 // (the stand-in or, when HELM_CONTROLLER names one, a real binary), and an oracle
-// that says what is left of a release.
+// that says what is left of a release. [Tests] runs a package's tests on all that.
 //
 // Its invariant: a release becomes stuck only by what makes it stuck in the
 // field, a stored revision whose status was left behind, and the oracle asks the
@@ -45,10 +45,13 @@ type Lab struct {
 	Client client.WithWatch
 
 	charts *chartServer
+	// controller is the helm-controller that was started last, opts are its options.
+	controller helmController
+	opts       helmcontroller.Options
 }
 
-// New installs the definitions and starts the chart server. Close ends the
-// latter; the control plane stays the caller's.
+// New installs the definitions and starts the chart server. Close ends what the Lab
+// has started; the control plane stays the caller's.
 func New(ctx context.Context, cp *controlplane.ControlPlane) (*Lab, error) {
 	if err := crds.Install(ctx, cp.AdminConfig()); err != nil {
 		return nil, err
@@ -64,8 +67,14 @@ func New(ctx context.Context, cp *controlplane.ControlPlane) (*Lab, error) {
 	return &Lab{ControlPlane: cp, Client: c, charts: newChartServer()}, nil
 }
 
-// Close ends the chart server.
-func (l *Lab) Close() { l.charts.server.Close() }
+// Close ends the helm-controller, if there is one, and the chart server.
+func (l *Lab) Close() error {
+	defer l.charts.server.Close()
+	if l.controller == nil {
+		return nil
+	}
+	return l.controller.Stop()
+}
 
 // Namespace creates a namespace; one that is there is fine.
 func (l *Lab) Namespace(ctx context.Context, name string) error {
