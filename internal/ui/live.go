@@ -83,18 +83,18 @@ func (p *Printer) same(slot, phase, detail string, mark Mark) bool {
 			return true
 		}
 		r.phase, r.detail, r.outcome = phase, detail, outcome
-		p.settle(r, mark)
+		r.settle(mark)
 		return false
 	}
 	r := &row{slot: slot, phase: phase, detail: detail, since: time.Now(), outcome: outcome}
 	p.live = append(p.live, r)
-	p.settle(r, mark)
+	r.settle(mark)
 	return false
 }
 
 // settle stops the row's clock when the slot has ended and starts it afresh when
 // the slot goes on, since "removing (12m3s)" would count the Job's own run.
-func (p *Printer) settle(r *row, mark Mark) {
+func (r *row) settle(mark Mark) {
 	if r.settled && mark == Busy {
 		r.since = time.Now()
 	}

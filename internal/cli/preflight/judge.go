@@ -35,7 +35,7 @@ const (
 	modeResume
 )
 
-// targetFlags are those that both modes need, in the order of the operator's page.
+// targetFlags are those that every mode needs, in the order of the operator's page.
 func targetFlags() []string {
 	return []string{flagKubeconfig, flagContext, flagNamespace, flagRelease, flagEvidenceDir}
 }
