@@ -2,6 +2,7 @@ package render
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -74,9 +75,12 @@ func parseDocument(path, doc string) ([]object, error) {
 	}
 	var items []object
 	err = parsed.EachListItem(func(item runtime.Object) error {
-		if u, ok := item.(*unstructured.Unstructured); ok {
-			items = append(items, object{Unstructured: *u, path: path})
+		u, ok := item.(*unstructured.Unstructured)
+		// A document without a kind is refused by its decoder, an item is not.
+		if !ok || u.GetKind() == "" {
+			return errors.New("an item without a kind")
 		}
+		items = append(items, object{Unstructured: *u, path: path})
 		return nil
 	})
 	if err != nil {
