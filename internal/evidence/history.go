@@ -168,8 +168,10 @@ func statementIsOfTheMarker(s *slot) error {
 	return nil
 }
 
-// The receipt of one slot is durable before the marker of the next: a started
-// slot follows none that was not started, was rejected, or has no receipt.
+// The receipt of one slot, and the release of a Job, is durable before the marker
+// of the next: a started slot follows none that was not started, was rejected, has
+// no receipt, or is a Job that was not let run. Without its release a Job would pass
+// for one that never had a Pod, and its first Pod would not be waited for (A6.3).
 func slotsStartedInOrder(a *attempt) error {
 	for i, s := range a.slots[1:] {
 		before := a.slots[i]
@@ -181,6 +183,8 @@ func slotsStartedInOrder(a *attempt) error {
 			return refuse(s.file(kindStarted), "exists although %s was rejected before it", before.planned.Slot)
 		case before.receipt == nil:
 			return refuse(before.file(kindReceipt), "is missing although %s was started after it: files were lost", s.planned.Slot)
+		case before.released == nil && before.planned.Object().Consumer():
+			return refuse(before.file(kindReleased), "is missing although %s was started after it: files were lost", s.planned.Slot)
 		}
 	}
 	return nil

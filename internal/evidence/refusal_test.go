@@ -357,6 +357,8 @@ func TestA5_5_Refuses(t *testing.T) {
 			remove(attempt+"/"+child(identity.SlotAPI)))},
 		{"a lost receipt of an earlier slot", in + "preflight-api-identity.json", "is missing although worker was started after it", both(
 			remove(attempt+"/preflight-api-identity.json"), remove(attempt+"/preflight-api-released.json"), remove(attempt+"/"+child(identity.SlotAPI)))},
+		{"a lost release of an earlier Job", in + "preflight-api-released.json", "is missing although worker was started after it", both(
+			remove(attempt+"/preflight-api-released.json"), remove(attempt+"/"+child(identity.SlotAPI)))},
 		{"a marker after a rejected slot", in + "preflight-worker-started.json", "although api was rejected", both(
 			remove(attempt+"/preflight-api-identity.json"), remove(attempt+"/preflight-api-released.json"), remove(attempt+"/"+child(identity.SlotAPI)),
 			plant("preflight-api-rejected.json", identity.SlotAPI, rejection(et.AuditID(0, identity.SlotAPI))))},

@@ -60,8 +60,8 @@ func (a *Attempt) PlanSHA256() string { return a.planSHA256 }
 
 // Start makes the slot's started marker durable; only then may its create
 // request, carrying auditID, leave. Slots start in the plan's order, each after
-// the receipt of the one before, and none before Load has accepted the
-// registered plan.
+// the receipt of the one before and, of a Job, its release, and none before Load has
+// accepted the registered plan.
 func (a *Attempt) Start(name identity.Slot, auditID string, now time.Time) error {
 	s, err := a.find(name)
 	if err != nil {
@@ -81,6 +81,9 @@ func (a *Attempt) Start(name identity.Slot, auditID string, now time.Time) error
 		}
 		if before.phase != acknowledged && before.phase != released {
 			return misuse("%s is to start while %s is %s", name, before.planned.Slot, before.phase)
+		}
+		if before.phase == acknowledged && before.planned.Object().Consumer() {
+			return misuse("%s is to start while the Job of %s is not released", name, before.planned.Slot)
 		}
 	}
 	if err := a.journal.once(auditID); err != nil {

@@ -44,6 +44,7 @@ func TestA2_5_OutOfOrderWritesNothing(t *testing.T) {
 		{"start of a later slot first", nil, func(a *journal.Attempt) error { return a.Start(policy, "x", now()) }},
 		{"start while the one before is uncertain", steps(et.Uncertain), func(a *journal.Attempt) error { return a.Start(policy, "x", now()) }},
 		{"start after a rejection", steps(et.Rejected), func(a *journal.Attempt) error { return a.Start(policy, "x", now()) }},
+		{"start while the Job before is not released", steps(et.Acknowledged, et.Acknowledged, et.Acknowledged), func(a *journal.Attempt) error { return a.Start(api, "x", now()) }},
 		{"start twice", steps(et.Uncertain), func(a *journal.Attempt) error { return a.Start(secret, "x", now()) }},
 		{"start of an unknown slot", nil, func(a *journal.Attempt) error { return a.Start("cache", "x", now()) }},
 		{"start with an Audit-ID that would be cut", nil, func(a *journal.Attempt) error { return a.Start(secret, strings.Repeat("a", 65), now()) }},
