@@ -217,7 +217,11 @@ func (a answer) decode(into any) error {
 
 // about returns what messages say of the answer.
 func (a answer) about(status metav1.Status) Answer {
-	return Answer{Verb: a.call.verb, Object: a.call.object, Code: a.code, Reason: string(status.Reason), Message: status.Message, Details: status.Details}
+	about := Answer{Verb: a.call.verb, Object: a.call.object, Code: a.code, Reason: string(status.Reason), Message: status.Message, Details: status.Details}
+	if a.call.deletesSecret() {
+		return about.unquoted()
+	}
+	return about
 }
 
 func metaOf(place identity.Object, object *metav1.ObjectMeta) Meta {

@@ -127,7 +127,11 @@ func (a *answer) read(x *exchange, err error) {
 	a.auditIDs = x.response.header.Values(auditHeader)
 	parsed, _ := utilnet.ParseWarningHeaders(x.response.header.Values("Warning"))
 	for _, w := range parsed {
-		a.warnings = append(a.warnings, w.Text)
+		text := w.Text
+		if a.call.deletesSecret() {
+			text = "deleting " + a.call.object.String() + " came with a warning: " + leftOut
+		}
+		a.warnings = append(a.warnings, text)
 	}
 }
 
