@@ -320,6 +320,37 @@ func TestA63OnlyAListIsAList(t *testing.T) {
 	}
 }
 
+// A list whose pages do not end is an error when a page refers to itself, and at the
+// latest with the caller's context.
+func TestA42ListWithoutAnEnd(t *testing.T) {
+	page := `{"kind":"PodList","apiVersion":"v1","metadata":{"continue":"%s"},"items":[]}`
+	var pages atomic.Int64
+	always := func(next func() string) roundTripper {
+		return func(r *http.Request) (*http.Response, error) {
+			pages.Add(1)
+			header := http.Header{}
+			header.Set(auditHeader, r.Header.Get(auditHeader))
+			return &http.Response{StatusCode: 200, Header: header, Body: io.NopCloser(strings.NewReader(fmt.Sprintf(page, next())))}, nil
+		}
+	}
+	job := testJob()
+	job.UID = testUID
+	_, err := over(t, always(func() string { return "same" })).PodsOf(t.Context(), job)
+	if err == nil || !strings.Contains(err.Error(), "refers to itself") || pages.Load() != 2 {
+		t.Errorf("%d pages, %v", pages.Load(), err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	_, err = over(t, always(func() string {
+		if pages.Load() == 50 {
+			cancel()
+		}
+		return fmt.Sprint(pages.Load())
+	})).PodsOf(ctx, job)
+	if err == nil || pages.Load() > 51 {
+		t.Errorf("%d pages, %v", pages.Load(), err)
+	}
+}
+
 // What a delete or a patch was answered, by type (A6.5).
 func TestA65Settle(t *testing.T) {
 	job := testJob()

@@ -97,7 +97,8 @@ type page[T any] struct {
 }
 
 // list reads all pages of one list. The first page fixes the state that the
-// others are read at; should that expire, the whole list is an error.
+// others are read at; should that expire, the whole list is an error. How many
+// pages there are is the server's word: the caller's context bounds them.
 func list[T any](ctx context.Context, c *Client, want listing) ([]T, error) {
 	request := call{verb: "list", object: want.of, accept: acceptObject, limit: pageLimit}
 	kind, apiVersion := want.of.Kind+"List", want.of.APIVersion
@@ -121,9 +122,13 @@ func list[T any](ctx context.Context, c *Client, want listing) ([]T, error) {
 			return nil, &Unreadable{got.about(metav1.Status{}), err}
 		}
 		items = append(items, one.Items...)
-		if token = one.Continue; token == "" {
+		switch one.Continue {
+		case "":
 			return items, nil
+		case token:
+			return nil, &Unreadable{got.about(metav1.Status{}), errors.New("a page of the list refers to itself")}
 		}
+		token = one.Continue
 	}
 }
 

@@ -1,11 +1,18 @@
 package preflight
 
 import (
+	"context"
+	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
+	batchv1 "k8s.io/api/batch/v1"
+
 	"github.com/holdfast-project/holdfast/internal/durable"
+	"github.com/holdfast-project/holdfast/internal/identity"
+	"github.com/holdfast-project/holdfast/internal/kube"
 )
 
 // A1.2: a relative evidence directory is below the physical working directory, as it
@@ -44,5 +51,76 @@ func TestPlaceBelowALinkedWorkingDirectory(t *testing.T) {
 	}
 	if err := place(filepath.Join(link, "evidence")); err == nil {
 		t.Error("a path through a link is accepted")
+	}
+}
+
+// drawnOut is a cluster that one question keeps busy for ever.
+type drawnOut struct {
+	*model
+	question string
+}
+
+func (d *drawnOut) asked(ctx context.Context, question string) error {
+	if question != d.question {
+		return nil
+	}
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+func (d *drawnOut) ClusterIdentity(ctx context.Context, namespace string) kube.ClusterReading {
+	if err := d.asked(ctx, "identity"); err != nil {
+		return kube.ClusterReading{Namespace: kube.Observation{Err: err}}
+	}
+	return d.model.ClusterIdentity(ctx, namespace)
+}
+
+func (d *drawnOut) Capabilities(ctx context.Context) (kube.Capabilities, error) {
+	if err := d.asked(ctx, "capabilities"); err != nil {
+		return kube.Capabilities{}, err
+	}
+	return d.model.Capabilities(ctx)
+}
+
+func (d *drawnOut) May(ctx context.Context, p []kube.Permission) ([]kube.Permission, error) {
+	return nil, d.asked(ctx, "permissions")
+}
+
+func (d *drawnOut) Jobs(ctx context.Context, _, _ string) ([]batchv1.Job, error) {
+	return nil, d.asked(ctx, "jobs")
+}
+
+func (d *drawnOut) List(ctx context.Context, _, _, _, _ string) ([]kube.Meta, error) {
+	return nil, d.asked(ctx, "pods")
+}
+
+func (d *drawnOut) TryCreate(ctx context.Context, place identity.Object, body []byte) (kube.Tried, error) {
+	if err := d.asked(ctx, "dry run"); err != nil {
+		return kube.Tried{}, err
+	}
+	return d.model.TryCreate(ctx, place, body)
+}
+
+func (d *drawnOut) Selectors(ctx context.Context, _ string) ([]kube.Selector, error) {
+	return nil, d.asked(ctx, "selectors")
+}
+
+// A4.1, A4.2: whatever the cluster is asked before anything is created, it cannot
+// keep the run waiting for ever. The refusal names the step and the time, and leaves
+// nothing.
+func TestA4_1EveryQuestionBeforeTheFirstCreateEnds(t *testing.T) {
+	for _, question := range []string{"identity", "capabilities", "permissions", "jobs", "pods", "dry run", "selectors"} {
+		t.Run(question, func(t *testing.T) {
+			one := try(t, exampleProfile(t), func(one *trial) {
+				one.config.Cluster = &drawnOut{one.model, question}
+			})
+			var refused *Refusal
+			if !errors.As(one.err, &refused) || !strings.Contains(refused.Sentence, "took longer than 5m0s") || refused.Hint == "" {
+				t.Errorf("got %v", one.err)
+			}
+			if len(one.model.writes) > 0 || one.outcome.Directory != "" || len(one.model.disk.Files()) > 0 {
+				t.Errorf("left %v, %v", one.model.writes, one.model.disk.Files())
+			}
+		})
 	}
 }

@@ -85,6 +85,24 @@ type step struct {
 	do   func(context.Context) error
 }
 
+// stepBound ends a step that a cluster draws out, with pages of a list that have no
+// end or with answers that come just before each request's own bound.
+const stepBound = 5 * time.Minute
+
+// within carries out the step, and refuses when its time was over.
+func (s step) within(ctx context.Context, bound time.Duration) error {
+	bounded, cancel := context.WithTimeout(ctx, bound)
+	defer cancel()
+	err := s.do(bounded)
+	if err == nil || ctx.Err() != nil || bounded.Err() == nil {
+		return err
+	}
+	return &Refusal{
+		Sentence: fmt.Sprintf("%s took longer than %s: %v", s.text, bound, err),
+		Hint:     "see why the API server is slow, and run the same command again", Err: err,
+	}
+}
+
 // checks are the steps that a run and a resume have in common.
 func (r *run) checks() []step {
 	return []step{
@@ -116,7 +134,7 @@ func (r *run) prepare(ctx context.Context, steps []step) error {
 			return ErrInterrupted
 		}
 		r.Report.Step(step.text)
-		if err := step.do(ctx); err != nil {
+		if err := step.within(ctx, stepBound); err != nil {
 			if ctx.Err() != nil {
 				return ErrInterrupted
 			}
