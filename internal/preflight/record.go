@@ -1,6 +1,9 @@
 package preflight
 
 import (
+	"errors"
+	"io/fs"
+	"path/filepath"
 	"time"
 
 	"github.com/holdfast-project/holdfast/internal/evidence"
@@ -19,10 +22,10 @@ func (r *run) record() error {
 	}
 	records, err := r.journal.Register(r.kind, r.plan())
 	if err != nil {
-		return refuseBecause(err, "", "registering the plan")
+		return refuseBecause(err, r.withoutAttempt(), "registering the plan")
 	}
 	if _, err := r.journal.Load(r.expectation()); err != nil {
-		return refuseBecause(err, "", "loading the run's own evidence")
+		return refuseBecause(err, r.withoutAttempt(), "loading the run's own evidence")
 	}
 	r.attempt = &attempt{Config: r.Config, records: records, nonce: r.nonce, image: r.rendered.Image}
 	return nil
@@ -35,7 +38,7 @@ func (r *run) makeDirectory() error {
 		AllowFileSystem: r.AllowFileSystem,
 	})
 	if err != nil {
-		return refuseBecause(err, "nothing was created in the cluster: correct the cause and start again in another directory", "making the evidence directory")
+		return refuseBecause(err, r.withoutDirectory(), "making the evidence directory")
 	}
 	r.journal = j
 	r.outcome.Directory, r.outcome.HelperRetained = j.Path(), r.Executable != nil
@@ -43,6 +46,37 @@ func (r *run) makeDirectory() error {
 		r.Report.Warn(warning)
 	}
 	return nil
+}
+
+// withoutDirectory says what a failure to make the directory leaves, and whether the
+// same command can be run again. A directory that was begun has no registry to clean
+// up by, and its name is taken: a cleanup would refuse it, and so would the next run.
+func (r *run) withoutDirectory() string {
+	const nothing = "nothing was created in the cluster, and there is nothing to clean up: correct the cause"
+	place := filepath.Clean(r.Directory)
+	parent, err := r.Files.Open(filepath.Dir(place))
+	if err == nil {
+		_, err = parent.Lstat(filepath.Base(place))
+		place = filepath.Join(parent.Path(), filepath.Base(place))
+		_ = parent.Close()
+	}
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nothing + " and run the same command again; nothing of the directory is left"
+	case err != nil:
+		return nothing + ", remove " + place + " if it is there, and run the same command again"
+	default:
+		return nothing + ", remove " + place + ", which holds no record of a create, and run the same command again"
+	}
+}
+
+// withoutAttempt says what to do when the directory is there and nothing was started
+// in it: a resume may try again, and a run's directory is taken.
+func (r *run) withoutAttempt() string {
+	if r.kind == evidence.Resume {
+		return "this resume has created nothing in the cluster: correct the cause and run the same command again"
+	}
+	return "nothing was created in the cluster: correct the cause and " + startAnew
 }
 
 func (r *run) parameters(from render.Sources) evidence.Parameters {

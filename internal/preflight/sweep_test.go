@@ -112,6 +112,41 @@ func judgeFault(t *testing.T, one *trial, fault durabletest.Fault, op durabletes
 	}
 }
 
+// A4.1, A1.1: every operation fails with which the directory is made. The refusal says
+// whether anything is left on the disk, and after what it says has been done the same
+// command passes.
+func TestA4_1WhatAnUnfinishedDirectoryLeaves(t *testing.T) {
+	profile := exampleProfile(t)
+	trace := try(t, profile, func(*trial) {}).model.disk.Trace()
+	made := slices.IndexFunc(trace, func(op durabletest.Op) bool { return strings.HasSuffix(op.Path, "/upgrade-preflight") })
+	if made < 20 {
+		t.Fatalf("the directory is made with %d operations", made)
+	}
+	for at := 1; at <= made; at++ {
+		for _, applied := range []bool{false, true} {
+			where := fmt.Sprintf("at %d (%s, applied %v)", at, trace[at-1], applied)
+			one := try(t, profile, func(one *trial) {
+				one.model.disk.Inject(durabletest.Fault{At: at, Applied: applied, Err: errors.New("injected I/O error")})
+			})
+			var refused *Refusal
+			if !errors.As(one.err, &refused) || len(one.model.writes) > 0 {
+				t.Fatalf("%s: %v, sent %v", where, one.err, one.model.writes)
+			}
+			left := slices.Contains(one.model.disk.Paths(), "/evidence")
+			if strings.Contains(refused.Hint, "remove /evidence") != left || !strings.Contains(refused.Hint, "run the same command again") {
+				t.Errorf("%s: the directory is left: %v; the hint is %q", where, left, refused.Hint)
+			}
+			disk := one.model.disk.Killed()
+			if left {
+				disk.Delete("/evidence")
+			}
+			if again := try(t, profile, func(one *trial) { one.model.disk, one.config.Files = disk, disk }); again.err != nil {
+				t.Errorf("%s: the same command again: %v", where, again.err)
+			}
+		}
+	}
+}
+
 // A1.6, A5, A6: the process dies before each operation on its evidence; what the
 // disk then holds, after a kill and after a power cut, is cleaned up. Either
 // everything is gone, or exactly what is uncertain is named.
