@@ -36,7 +36,19 @@ func (e *engine) takeCluster(a answer) error {
 	if err := e.failed(a.cluster.KubeSystem.Err, recorded && a.cluster.KubeSystem.Presence == kube.NotRead); err != nil {
 		return err
 	}
+	e.keepUnproven(a.cluster.Namespace)
+	if recorded && !a.cluster.KubeSystem.Forbidden() {
+		e.keepUnproven(a.cluster.KubeSystem)
+	}
 	return e.record.cluster(a, e.namespace)
+}
+
+// keepUnproven keeps why a reading of the cluster's identity failed, for the reason in
+// the result (A6.2): an expired login, a certificate, a network that is down.
+func (e *engine) keepUnproven(o kube.Observation) {
+	if e.unproven == "" && o.Presence == kube.NotRead && o.Err != nil {
+		e.unproven = o.Err.Error()
+	}
 }
 
 func namespaceRead(o kube.Observation) decide.NamespaceRead {

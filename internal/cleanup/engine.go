@@ -24,6 +24,8 @@ type engine struct {
 	inFlight  int
 	counts    evidence.RequestCounts
 	record    recorder
+	// unproven is why the cluster's identity could not be read; empty when it was.
+	unproven string
 }
 
 // answer is one request that came back, in time since the engine began.

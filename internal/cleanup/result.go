@@ -87,7 +87,11 @@ func (e *engine) plannedResult(ending decide.Ending) evidence.PlannedResult {
 func (e *engine) texts(reasons []decide.Reason) []string {
 	texts := make([]string, 0, len(reasons))
 	for _, reason := range reasons {
-		texts = append(texts, e.Redact(reason.Text))
+		text := reason.Text
+		if reason.Cause == decide.ClusterUnproven && e.unproven != "" {
+			text += ": " + e.unproven
+		}
+		texts = append(texts, e.Redact(text))
 	}
 	return texts
 }

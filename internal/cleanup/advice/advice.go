@@ -111,7 +111,7 @@ func (s *summary) resource(r evidence.ResourceResult) {
 	case evidence.Orphaned:
 		s.line(1, "its Pods below run on without it; when they are gone, run cleanup again")
 	case evidence.Retained:
-		s.line(1, "settle its consumers and run cleanup again; by hand only after every Job and its Pods are seen gone:")
+		s.line(1, "settle what keeps it, named above, and run cleanup again; by hand only after every Job and its Pods are seen gone:")
 		s.command(r.Object)
 	default:
 		s.line(1, "%s", cmp.Or(r.Detail, s.unread))
