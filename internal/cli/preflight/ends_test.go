@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/holdfast-project/holdfast/internal/cleanup"
+	"github.com/holdfast-project/holdfast/internal/evidence"
 	run "github.com/holdfast-project/holdfast/internal/preflight"
 	"github.com/holdfast-project/holdfast/internal/redact"
 	"github.com/holdfast-project/holdfast/internal/ui"
@@ -69,6 +70,37 @@ func TestEndOfARunBesideASignal(t *testing.T) {
 			}
 			if c.code != row.code || !strings.Contains(shown.String(), row.want) {
 				t.Errorf("exit %d, want %d\n%s", c.code, row.code, shown.String())
+			}
+		})
+	}
+}
+
+// A4.1: a run that failed says beside the cleanup command whether anything is left for
+// it: its own cleanup may have confirmed that nothing is.
+func TestEndOfAFailedRunSaysWhatIsLeft(t *testing.T) {
+	signals := &interrupts{first: t.Context(), second: t.Context()}
+	const absent = "everything that it created is confirmed absent"
+	for name, row := range map[string]struct {
+		outcome run.Outcome
+		err     error
+		says    bool
+	}{
+		"all of it is gone":     {run.Outcome{ResultPath: "/e/r", Result: evidence.Result{Verdict: evidence.Complete}}, &run.Failed{Slot: "api"}, true},
+		"something is left":     {run.Outcome{ResultPath: "/e/r", Inventory: &evidence.Inventory{}}, &run.Unfinished{}, false},
+		"a create is uncertain": {run.Outcome{}, &run.Uncertain{Slot: "api"}, false},
+		"a signal came":         {run.Outcome{}, run.ErrInterrupted, false},
+		"one was reconciled":    {run.Outcome{ResultPath: "/e/r", Inventory: &evidence.Inventory{}, Result: evidence.Result{Verdict: evidence.ReconciledByHand}}, run.ErrReconciled, false},
+		"no result was written": {run.Outcome{Result: evidence.Result{Verdict: evidence.Complete}}, &run.NotDurable{Err: errors.New("no")}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var shown bytes.Buffer
+			c := &command{printer: ui.New(ui.Options{Format: ui.Text, Out: &shown, Err: &shown}), options: options{kubeconfig: "/k"}}
+			row.outcome.Directory = "/e"
+			if err := c.endRun(signals, row.outcome, row.err); err != nil {
+				t.Fatal(err)
+			}
+			if strings.Contains(shown.String(), absent) != row.says || !strings.Contains(shown.String(), " --cleanup-preflight --kubeconfig /k ") {
+				t.Errorf("got\n%s", shown.String())
 			}
 		})
 	}

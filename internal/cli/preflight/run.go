@@ -231,8 +231,13 @@ func (c *command) nextAfterRun(outcome run.Outcome) {
 	} else {
 		c.printer.Note("no copy of the executable was kept: clean up with this very build")
 	}
+	purpose := "after the previous process and its requests are settled, clean up with"
+	if outcome.ResultPath != "" && outcome.Result.Verdict == evidence.Complete {
+		// It failed, and nobody is to spend the night on looking for what it left.
+		purpose = "everything that it created is confirmed absent; to confirm that again, clean up with"
+	}
 	o := c.options
-	c.printer.Command("after the previous process and its requests are settled, clean up with", []string{
+	c.printer.Command(purpose, []string{
 		program, "--" + flagCleanup,
 		"--" + flagKubeconfig, absolute(o.kubeconfig), "--" + flagContext, o.context,
 		"--" + flagNamespace, o.namespace, "--" + flagRelease, o.release,
