@@ -9,6 +9,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/holdfast-project/holdfast/internal/cleanup"
 	"github.com/holdfast-project/holdfast/internal/evidence"
@@ -121,6 +122,29 @@ func TestIgnoredSignalStaysIgnored(t *testing.T) {
 	<-i.first.Done()
 	if code, _ := i.code(); code != 143 {
 		t.Errorf("it ends with %d, want that of SIGTERM", code)
+	}
+}
+
+// A6.10: after the result is durable a signal changes nothing, up to the end of the
+// process: it does not end it with a code of its own.
+func TestSignalAfterTheEndChangesNothing(t *testing.T) {
+	taken := []syscall.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGTERM}
+	defer func() {
+		for _, s := range taken {
+			signal.Reset(s)
+		}
+	}()
+	i := watch(t.Context())
+	i.release()
+	for _, s := range taken {
+		if err := syscall.Kill(syscall.Getpid(), s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// This test is red when there is nobody left to say so.
+	time.Sleep(50 * time.Millisecond)
+	if code, came := i.code(); came {
+		t.Errorf("a signal after the end was taken for one that ended it: %d", code)
 	}
 }
 

@@ -20,7 +20,7 @@ type interrupts struct {
 	stop   func()
 }
 
-// watch begins to take SIGHUP, SIGINT and SIGTERM; release gives them back.
+// watch begins to take SIGHUP, SIGINT and SIGTERM, for the rest of the process's life.
 func watch(parent context.Context) *interrupts {
 	i := &interrupts{}
 	var cancelFirst, cancelSecond context.CancelFunc
@@ -49,7 +49,6 @@ func watch(parent context.Context) *interrupts {
 		<-done
 	})
 	i.stop = func() {
-		signal.Stop(received)
 		close(done)
 		idle.Wait()
 		cancelFirst()
@@ -73,5 +72,7 @@ func (i *interrupts) code() (int, bool) {
 	return 128 + int(i.signal), i.signal != 0
 }
 
-// release ends the watch. It is called once, at the command's end.
+// release ends the watch. It is called once, at the command's end. The signals are not
+// given back: one that comes between a durable result and the process's end would end
+// it with a code of its own (A6.10).
 func (i *interrupts) release() { i.stop() }
