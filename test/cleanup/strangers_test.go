@@ -108,13 +108,20 @@ func (s *stranger) prepare() {
 	s.replaced = map[identity.Slot]bool{}
 	slots := []identity.Slot{"secret", "network-policy", "migration", "api", "worker"}
 	reached := 2 + s.rng.IntN(4)
-	for _, slot := range slots[:reached] {
+	var suspended []identity.Slot
+	for i, slot := range slots[:reached] {
 		s.acknowledge(slot)
-		if s.created[slot].Consumer() && s.rng.IntN(4) > 0 {
+		switch {
+		case !s.created[slot].Consumer():
+		case s.rng.IntN(4) > 0 || i+1 < reached:
+			// A Job is let run before the next slot starts.
 			s.release(s.rng.IntN(2) == 0, slot)
+		default:
+			suspended = append(suspended, slot)
 		}
 	}
 	if reached < len(slots) && s.rng.IntN(3) == 0 {
+		s.release(false, suspended...)
 		s.create(slots[reached])
 		s.uncertain = true
 	}
