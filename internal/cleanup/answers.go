@@ -94,9 +94,11 @@ func (e *engine) takeDelete(a answer) error {
 	resource := e.resource(a.request.Ref)
 	resource.Deletes = append(resource.Deletes, decide.Deletion{Answered: a.answered, Accepted: a.err == nil})
 	if a.err == nil {
+		delete(e.refused, a.request.Ref)
 		e.record.progress(a.answered, a.request.Ref, resource.Object, "deletion accepted")
 		return nil
 	}
+	e.refused[a.request.Ref] = a.err.Error()
 	e.record.progress(a.answered, a.request.Ref, resource.Object, a.err.Error())
 	// Gone is the state that was wanted; the absence read that follows settles
 	// it. Everything else is a line for whoever looks for the cause.

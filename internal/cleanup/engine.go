@@ -26,6 +26,9 @@ type engine struct {
 	record    recorder
 	// unproven is why the cluster's identity could not be read; empty when it was.
 	unproven string
+	// refused is what the last DELETE of a resource was answered when it was not
+	// accepted.
+	refused map[identity.SlotRef]string
 }
 
 // answer is one request that came back, in time since the engine began.
@@ -44,6 +47,7 @@ func newEngine(config Config, began time.Time) *engine {
 		namespace: config.Inventory.Parameters.Namespace,
 		proven:    map[identity.SlotRef]evidence.Acknowledged{},
 		places:    map[identity.SlotRef]identity.Object{},
+		refused:   map[identity.SlotRef]string{},
 		answers:   make(chan answer),
 		record:    newRecorder(config),
 	}

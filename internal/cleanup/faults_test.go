@@ -193,46 +193,6 @@ func TestA6_9EachUnconfirmedResourceHasALine(t *testing.T) {
 	})
 }
 
-// A6.2, A6.10: whichever reading of the cluster's identity fails, nothing is claimed
-// that rests on it and nothing is deleted after it; the result says why it failed, and
-// the same command heals it.
-func TestA6_2EachFailedReadingOfTheIdentity(t *testing.T) {
-	for reading, want := range []string{
-		"migration=unreadable secret=retained network-policy=retained ",
-		"migration=unreadable secret=retained network-policy=retained ",
-		"migration=unreadable secret=unreadable network-policy=unreadable ",
-	} {
-		for _, name := range []string{Namespace, "kube-system"} {
-			bubble(t, name, func(t *testing.T) {
-				b := newBench(t, Acknowledged, Acknowledged, WithChild)
-				readings := 0
-				b.cluster.before = func(_ string, object identity.Object) error {
-					if object.Kind == "Namespace" && object.Name == name {
-						if readings++; readings == reading+1 {
-							return errors.New("401 Unauthorized: the login has expired")
-						}
-					}
-					return nil
-				}
-				r := b.run().Result
-				if got := b.outcomes(r); !strings.HasPrefix(got, want) || !strings.HasSuffix(got, "incomplete") || r.Verdict.ExitCode() != 1 {
-					t.Errorf("reading %d: got %s", reading+1, got)
-				}
-				if !strings.Contains(r.Reasons[0], "could not be read") || !strings.Contains(r.Reasons[0], "the login has expired") {
-					t.Errorf("reading %d: the reason is not told: %q", reading+1, r.Reasons)
-				}
-				if deletes := len(b.cluster.deletes()); deletes != []int{0, 1, 3}[reading] {
-					t.Errorf("reading %d: sent %d DELETEs", reading+1, deletes)
-				}
-				b.cluster.before = nil
-				if r := b.run().Result; !r.Complete {
-					t.Errorf("reading %d: the same command again: %v", reading+1, r.Reasons)
-				}
-			})
-		}
-	}
-}
-
 // A6.1, A6.2: the readback of a Namespace that is gone says which one that is.
 func TestReadbackOfAnAbsentNamespace(t *testing.T) {
 	bubble(t, "", func(t *testing.T) {

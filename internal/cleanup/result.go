@@ -56,8 +56,12 @@ func verdict(v decide.Verdict) evidence.Verdict {
 func (e *engine) resourceResult(ending decide.Ending) evidence.ResourceResult {
 	r := evidence.ResourceResult{
 		SlotRef: ending.Ref, Object: ending.Object, Outcome: evidence.Outcome(ending.Outcome),
-		Finalizers: []string{}, Detail: e.Redact(ending.Detail),
+		Finalizers: []string{}, Detail: ending.Detail,
 	}
+	if ending.Outcome == decide.OutcomeRemaining || ending.Outcome == decide.OutcomeUnreadable && ending.Detail != "" {
+		r.Detail += e.answered(ending.Ref)
+	}
+	r.Detail = e.Redact(r.Detail)
 	if ending.Found != nil {
 		r.Finalizers, r.Deleting = list(ending.Found.Finalizers), ending.Found.Deleting
 		if ending.Found.UID != ending.Object.UID {
@@ -87,13 +91,32 @@ func (e *engine) plannedResult(ending decide.Ending) evidence.PlannedResult {
 func (e *engine) texts(reasons []decide.Reason) []string {
 	texts := make([]string, 0, len(reasons))
 	for _, reason := range reasons {
-		text := reason.Text
-		if reason.Cause == decide.ClusterUnproven && e.unproven != "" {
-			text += ": " + e.unproven
-		}
-		texts = append(texts, e.Redact(text))
+		texts = append(texts, e.Redact(e.told(reason)))
 	}
 	return texts
+}
+
+// told is a reason with what the cluster answered, where that is what explains it: a
+// webhook, a missing right, an expired login. preflight-cleanup.err has it too, among
+// everything else.
+func (e *engine) told(reason decide.Reason) string {
+	switch reason.Cause {
+	case decide.ClusterUnproven:
+		if e.unproven != "" {
+			return reason.Text + ": " + e.unproven
+		}
+	case decide.JobRemaining, decide.DependencyRemaining, decide.JobUnreadable, decide.DependencyUnreadable:
+		return reason.Text + e.answered(reason.Ref)
+	}
+	return reason.Text
+}
+
+// answered is the last answer to the deletion of a resource, if that was not accepted.
+func (e *engine) answered(ref identity.SlotRef) string {
+	if e.refused[ref] == "" {
+		return ""
+	}
+	return "; the last answer to its deletion: " + e.refused[ref]
 }
 
 // unconfirmed has a line for each reason why the verdict is not complete, and for
