@@ -37,7 +37,7 @@ func refuseOpening(path string, err error) error {
 	}
 	switch {
 	case errors.Is(reason, durable.ErrLocked):
-		reason = errors.New("is in use: another process holds this evidence")
+		reason = errors.New("is in use: another process holds this evidence; wait for it, or end it and settle what it has sent")
 	case errors.Is(reason, fs.ErrNotExist):
 		reason = errors.New("does not exist")
 	case !known(reason) && !errors.Is(reason, durable.ErrSymlink):

@@ -80,6 +80,11 @@ func (l *loading) withoutJournal() error {
 	if record != "" {
 		return refuse(JournalFile, "does not exist, but %s does: %s", relativePath(l.root.Path(), path.Dir(record), path.Base(record)), manual)
 	}
+	// The parameters are the first file of a run. Without them this may as well be a
+	// directory that was mistyped, and the evidence lie elsewhere.
+	if _, err := l.root.Lstat(ParametersFile); errors.Is(err, fs.ErrNotExist) {
+		return refuse(JournalFile, "does not exist, nor does %s or any create record: either %s is not the directory of a run, or the run was killed before anything could be created", ParametersFile, l.root.Path())
+	}
 	return refuse(JournalFile, "does not exist, nor does any create record: the run was killed before anything could be created")
 }
 

@@ -172,7 +172,13 @@ func TestA5_8_Refuses(t *testing.T) {
 		et.Build(t, disk, root, et.Attempt{})
 		disk.Delete(root + "/preflight-journal.json")
 		_, err := loadAs(disk, root, expectation())
-		mustRefuse(t, err, "preflight-journal.json", "the run was killed before anything could be created")
+		mustRefuse(t, err, "preflight-journal.json", "nor does any create record: the run was killed before anything could be created")
+	})
+	t.Run("a directory that was mistyped", func(t *testing.T) {
+		disk := durabletest.New()
+		disk.Place("/empty", fs.ModeDir|0o700, "")
+		_, err := loadAs(disk, "/empty", expectation())
+		mustRefuse(t, err, "preflight-journal.json", "either /empty is not the directory of a run, or the run was killed before anything could be created")
 	})
 }
 
