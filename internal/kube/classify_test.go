@@ -339,6 +339,15 @@ func TestA42ListWithoutAnEnd(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "refers to itself") || pages.Load() != 2 {
 		t.Errorf("%d pages, %v", pages.Load(), err)
 	}
+	pages.Store(0)
+	objects, err := NewObjects(&rest.Config{Host: "http://cluster.invalid", Transport: always(func() string { return "same" })}, "test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = objects.List(t.Context(), Resource{Version: "v1", Plural: "pods", Kind: "Pod"}, Selection{Namespace: "ns"})
+	if err == nil || !strings.Contains(err.Error(), "refers to itself") || pages.Load() != 2 {
+		t.Errorf("%d pages, %v", pages.Load(), err)
+	}
 	ctx, cancel := context.WithCancel(t.Context())
 	_, err = over(t, always(func() string {
 		if pages.Load() == 50 {

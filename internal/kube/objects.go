@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -129,9 +130,13 @@ func (o *Objects) List(ctx context.Context, resource Resource, sel Selection) ([
 			return nil, readError("list", resource, resource.At(sel.Namespace, ""), err)
 		}
 		all = append(all, page.Items...)
-		if options.Continue = page.GetContinue(); options.Continue == "" {
+		switch page.GetContinue() {
+		case "":
 			return all, nil
+		case options.Continue:
+			return nil, &Unreadable{Answer{Verb: "list", Object: resource.At(sel.Namespace, ""), Code: http.StatusOK}, errSelfPage}
 		}
+		options.Continue = page.GetContinue()
 	}
 }
 

@@ -96,6 +96,9 @@ type page[T any] struct {
 	Items           []T `json:"items"`
 }
 
+// errSelfPage: a server or a proxy that ignores the continue token answers for ever.
+var errSelfPage = errors.New("a page of the list refers to itself")
+
 // list reads all pages of one list. The first page fixes the state that the
 // others are read at; should that expire, the whole list is an error. How many
 // pages there are is the server's word: the caller's context bounds them.
@@ -126,7 +129,7 @@ func list[T any](ctx context.Context, c *Client, want listing) ([]T, error) {
 		case "":
 			return items, nil
 		case token:
-			return nil, &Unreadable{got.about(metav1.Status{}), errors.New("a page of the list refers to itself")}
+			return nil, &Unreadable{got.about(metav1.Status{}), errSelfPage}
 		}
 		token = one.Continue
 	}
