@@ -55,6 +55,11 @@ func TestListedAhead(t *testing.T) {
 		{"B4 reclaim lists again", base(reclaim, forgotten, fenced, stored("1:uninstalling"), listed), want{verb: decide.ReadStorage}},
 		{"B4.1 a deployed one: listed again", base(forgotten, fenced, stored("2:uninstalling", "1:deployed"), listed), want{verb: decide.ReadStorage}},
 		{"B4.1a nothing stored: listed again", base(forgotten, failures(2), fenced, stored(), listed), want{verb: decide.ReadStorage}},
+		{"B4.1a the payload does not block: listed again", base(forgotten, failures(2), fenced, stored("1:uninstalling"), payload("failed"), listed), want{verb: decide.ReadStorage}},
+		{"B4.1a nor at the first attempt", base(forgotten, fenced, stored("1:uninstalling"), payload("failed"), listed), want{verb: decide.ReadStorage}},
+		{"B4.1a the label does not block: listed again", base(forgotten, failures(2), fenced, stored("1:failed"), listed), want{verb: decide.ReadStorage}},
+		{"B10.3 the payload cannot be decoded: listed again", base(forgotten, fenced, stored("1:uninstalling"), payload(""), func(in *decide.Input) { in.Storage.Payload.Undecodable = "no gzip" }, listed), want{verb: decide.ReadStorage}},
+		{"B4.2 stuck again: listed again before it waits", base(forgotten, fenced, stored("1:uninstalling"), recoveredBefore(1, 5*time.Second), listed), want{verb: decide.ReadStorage}},
 		{"B3.4 remembered: listed again", base(fenced, stored("1:deployed"), listed), want{verb: decide.ReadStorage}},
 		{"B3.4 suspended by another: listed again", base(forgotten, fenced, suspendedBy(foreign()), stored("1:uninstalling"), listed), want{verb: decide.ReadStorage}},
 		{"B6.2 a drain lists again", base(fenced, deleted, forgotten, through, draining, stored("1:uninstalling"), listed), want{verb: decide.ReadStorage}},
@@ -74,15 +79,19 @@ func TestTakeListing(t *testing.T) {
 	if again.Listing != nil {
 		t.Errorf("reclaim lists ahead: %+v", again.Listing)
 	}
-	ahead := set.Listed(storage, now)
+	running, failed := *base(upgrading, fenced).Release, *base(forgotten, fenced).Release
+	ahead := set.Listed(running, storage, now)
 	if ahead.Listing.Storage == nil || !ahead.Listing.Storage.Ahead || storage.Ahead || !ahead.Listing.At.Equal(now) || ahead.Listing.Generation != 4 {
 		t.Fatalf("after the list: %+v of %+v", ahead.Listing, storage)
 	}
-	if other := (decide.Memory{}).Listed(storage, now); other.Listing != nil {
+	if other := (decide.Memory{}).Listed(running, storage, now); other.Listing != nil {
 		t.Errorf("a list that nobody wanted ahead is kept: %+v", other.Listing)
 	}
-	if failed := set.Listed(nil, now); failed.Listing == nil || failed.Listing.Storage != nil {
-		t.Errorf("after a list that failed: %+v", failed.Listing)
+	if broken := set.Listed(running, nil, now); broken.Listing == nil || broken.Listing.Storage != nil {
+		t.Errorf("after a list that failed: %+v", broken.Listing)
+	}
+	if after := set.Listed(failed, storage, now); after.Listing != nil {
+		t.Errorf("a list from after the error is kept: %+v", after.Listing)
 	}
 	for name, c := range map[string]struct {
 		memory        decide.Memory

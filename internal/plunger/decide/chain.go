@@ -29,23 +29,30 @@ func Next(in Input) Action {
 	if in.Release == nil {
 		return none("the release is gone")
 	}
-	if in.Storage != nil && in.Storage.Ahead && !beginsRepair(in) {
+	action := first(in)
+	if in.Storage != nil && in.Storage.Ahead && !beginsRepair(in, action) {
 		in.Storage = nil
+		action = first(in)
 	}
-	for _, decide := range chain(in) {
-		if action, decided := decide(in); decided {
-			return report(in, action)
-		}
-	}
-	return report(in, none("nothing to recover and nothing to hold"))
+	return report(in, action)
 }
 
-// beginsRepair reports whether a storage that was listed ahead of the error may
-// serve: to begin a repair. To say that there is nothing to do, to drop a fence or to
-// prove an uninstall, it is listed again.
-func beginsRepair(in Input) bool {
-	return in.Options.Strategy == Repair && !in.Release.Terminating() &&
-		in.Release.Suspension() == Running && stuck(in)
+// first is what the first rule that decides says.
+func first(in Input) Action {
+	for _, decide := range chain(in) {
+		if action, decided := decide(in); decided {
+			return action
+		}
+	}
+	return none("nothing to recover and nothing to hold")
+}
+
+// beginsRepair reports whether an action is one that a storage which was listed ahead
+// of the error may lead to: a step towards the rewrite, on a release that is stuck by
+// it. For whatever else, to say that there is nothing to do, to wait for the next
+// recovery, to drop a fence or to prove an uninstall, it is listed again.
+func beginsRepair(in Input, action Action) bool {
+	return (action.Verb == ReadPayload || action.Verb == Rewrite) && stuck(in)
 }
 
 // chain is the specification in order. The first rule that decides wins.

@@ -191,14 +191,15 @@ func check(t *testing.T, rows []row) {
 }
 
 // bound is how long a wait may last: helm-controller's uninstall is looked at more
-// often than its upgrade (B5.3), and the end of a pass comes at once (B3.4).
+// often than its upgrade (B5.3), and the end of a pass is waited for until five
+// seconds after Ready (B3.4).
 func bound(in decide.Input) time.Duration {
 	ready := in.Release.Status.Ready
 	switch {
 	case in.Release.Terminating():
 		return 15 * time.Second
 	case ready.Status == "True" && !ready.LastTransition.IsZero():
-		return 5 * time.Second
+		return 5*time.Second - max(in.Now.Sub(ready.LastTransition), 0)
 	}
 	return time.Minute
 }

@@ -223,7 +223,7 @@ func passNotClosed(in Input) (Action, bool) {
 	if !r.Fenced() || r.Status.Ready.Status != "True" || r.closed() || since.Abs() >= closingBound {
 		return Action{}, false
 	}
-	return wait(closingBound, "helm-controller is ending its pass; the fence goes after it (B3.4)"), true
+	return wait(closingBound-max(since, 0), "helm-controller is ending its pass; the fence goes after it (B3.4)"), true
 }
 
 // quiet is where almost every look ends.

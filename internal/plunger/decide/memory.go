@@ -35,9 +35,15 @@ func (m Memory) Unanswered(action Action) Memory {
 // aheadFor bounds how old a listing may be when the error comes.
 const aheadFor = 2 * time.Second
 
-// Listed returns what is remembered after the storage was listed.
-func (m Memory) Listed(storage *Storage, now time.Time) Memory {
+// Listed returns what is remembered after the storage of r was listed. A list from
+// after the error serves the look that asked for it and is not kept: what that look
+// writes is not in it.
+func (m Memory) Listed(r Release, storage *Storage, now time.Time) Memory {
 	if m.Listing == nil || storage == nil {
+		return m
+	}
+	if !r.upgrading() {
+		m.Listing = nil
 		return m
 	}
 	ahead := *storage

@@ -20,12 +20,16 @@ type cluster struct {
 	payload string
 	told    map[string]bool
 	verbs   []decide.Verb
+	// fails is which of the next writes gets no answer, 0 for none; applied says
+	// whether it was carried out all the same.
+	fails   int
+	applied bool
 }
 
 // look is one walk, as package walk takes it, from a fresh read; it returns how
-// often it wrote, and whether it came to an end.
+// often it wrote, and whether it came to an end, which a write without an answer is.
 func (c *cluster) look() (writes int, ended bool) {
-	c.in.Storage = nil
+	c.in.Storage, c.in.Memory = c.in.Memory.TakeListing(c.in.Release, c.in.Now)
 	for range 60 {
 		action := decide.Next(c.in)
 		action.Events = slices.DeleteFunc(action.Events, func(e decide.Event) bool {
@@ -38,7 +42,13 @@ func (c *cluster) look() (writes int, ended bool) {
 			continue
 		case action.Verb.Writes():
 			writes++
-			c.write(action)
+			if writes != c.fails || c.applied {
+				c.write(action)
+			}
+			if writes == c.fails {
+				c.in.Memory = c.in.Memory.Unanswered(action)
+				return writes, true
+			}
 		}
 		for _, e := range action.Events {
 			c.told[fmt.Sprint(e.Reason, c.in.Release.Generation)] = true
@@ -57,6 +67,7 @@ func (c *cluster) read(verb decide.Verb) {
 	case decide.ReadStorage:
 		listed := decide.Storage{Revisions: slices.Clone(c.stored.Revisions)}
 		c.in.Storage = &listed
+		c.in.Memory = c.in.Memory.Listed(*c.in.Release, c.in.Storage, c.in.Now)
 	case decide.ReadPayload:
 		c.in.Storage.Payload = &decide.Payload{UID: c.stored.Revisions[0].UID, Status: c.payload}
 		if c.payload == "" {
@@ -186,4 +197,39 @@ func (c *cluster) rests() string {
 		}
 	}
 	return ""
+}
+
+// B4.4, B4.5, B10.1: a repair of which one write got no answer, carried out or not, is
+// taken up by the next look as one without a fault: the same writes in the end, the
+// fence kept, and nobody told that it stuck again or that the storage contradicts it.
+func TestARepairIsTakenUpAgain(t *testing.T) {
+	for _, before := range []bool{false, true} {
+		for _, failed := range []int64{1, 2} {
+			for fails := 1; fails <= 3; fails++ {
+				for _, applied := range []bool{false, true} {
+					takenUpAgain(t, before, failed, fails, applied)
+				}
+			}
+		}
+	}
+}
+
+// takenUpAgain: the fence was set before the error, or after it.
+func takenUpAgain(t *testing.T, before bool, failed int64, fails int, applied bool) {
+	t.Helper()
+	c := &cluster{in: base(forgotten, failures(failed)), stored: *base(stored("1:uninstalling")).Storage, payload: "uninstalling", told: map[string]bool{}}
+	if before {
+		upgrading(&c.in)
+		c.look()
+		all(forgotten, failures(failed))(&c.in)
+	}
+	c.fails, c.applied = fails, applied
+	c.look()
+	c.fails, c.in.Now = 0, c.in.Now.Add(50*time.Millisecond)
+	c.look()
+	asked := c.in.Release.Annotations[contract.RequestedUID]
+	if !c.in.Release.Fenced() || c.stored.Revisions[0].Status != decide.StatusFailed || asked != "u1" || len(c.told) > 0 {
+		t.Errorf("fenced before the error: %t, attempt %d, write %d without an answer, carried out: %t: fenced %t, stored %v, asked for %q, told %v: %v", before, failed,
+			fails, applied, c.in.Release.Fenced(), c.stored.Revisions[0].Status, asked, c.told, c.verbs)
+	}
 }

@@ -192,7 +192,7 @@ func (w *Walker) read(ctx context.Context, c *Case, action decide.Action) error 
 	switch action.Verb {
 	case decide.ReadStorage:
 		c.storage, err = w.Reader.Storage(ctx, *c.Release)
-		c.Memory = c.Memory.Listed(c.storage, w.Now())
+		c.Memory = c.Memory.Listed(*c.Release, c.storage, w.Now())
 	case decide.Recheck:
 		c.storage, err = w.Reader.Recheck(ctx, *c.storage, action.Revision)
 	case decide.ReadPayload:
