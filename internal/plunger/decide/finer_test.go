@@ -137,7 +137,7 @@ func TestWhereRulesMeet(t *testing.T) {
 		{"B4.1a stuck while a recovery is under way: not contradicted", base(forgotten, failures(2), fenced, recovering, stored("1:failed")), want{verb: decide.Wait}},
 		{"B10.2 what we asked for is not stored any more: contradicted", base(noHistory, fenced, stored("2:deployed"), annotated(contract.RequestedUID, "u1")), want{verb: decide.DropFence}},
 		{"B4.1a the payload of a failed label does not block, unfenced", base(forgotten, failures(2), noStorageNamespace, stored("1:failed"), payload("deployed")), want{decide.None, decide.StorageContradicts}},
-		{"B4.1a another Secret's payload is no evidence, unfenced", base(forgotten, failures(2), noStorageNamespace, stored("1:failed"), payload("uninstalling"), func(in *decide.Input) { in.Storage.Payload.UID = "other" }), want{verb: decide.ReadPayload}},
+		{"B4.1a another Secret's payload is no evidence, unfenced", base(forgotten, failures(2), noStorageNamespace, stored("1:failed"), payload("uninstalling"), func(in *decide.Input) { in.Storage.Payload.UID = "other" }), want{verb: decide.ReadStorage}},
 		{"B4.1a reclaim goes by the label alone", base(reclaim, forgotten, failures(2), fenced, stored("1:failed"), payload("uninstalling")), want{decide.DropFence, decide.StorageContradicts}},
 		{"B10.7 uninstalled, the flag given, and not stuck", base(noHistory, fenced, recoverUninstalled, stored("1:uninstalled")), want{verb: decide.DropFence}},
 		{"B10.7 name in use, the flag given, and not uninstalled", base(nameInUse, recoverUninstalled, stored("1:failed")), want{verb: decide.None}},

@@ -121,8 +121,8 @@ func remoteSkipped(in Input) (Action, bool) {
 	switch {
 	case !r.Spec.Remote:
 		return Action{}, false
-	case r.Fenced():
-		return do(DropFence, "a remote release is not fenced (B5.8)"), true
+	case r.Fenced(), r.Suspension() == Ours:
+		return do(DropFence, "a remote release is not fenced, nor suspended by us (B4.6, B5.8)"), true
 	case r.Triggered():
 		return none("remote (B4.6)").telling(RemoteSkipped,
 			"stuck, and released into another cluster (spec.kubeConfig): not recovered; its storage is there"), true

@@ -112,10 +112,11 @@ func rewritable(in Input, latest Revision) bool {
 // one helm-controller may just not have seen what somebody mended, and the fence
 // is all that keeps a delete from orphaning.
 func beginRepair(in Input, latest Revision) Action {
+	if reading, needed := readPayload(in, latest, "the payload carries the status that Helm goes by (B10.1)"); needed {
+		return reading
+	}
 	payload := in.Storage.Payload
 	switch {
-	case payload == nil || payload.UID != latest.UID:
-		return do(ReadPayload, "the payload carries the status that Helm goes by (B10.1)").about(latest)
 	case payload.Undecodable != "":
 		return wait(fencedLook, "the payload cannot be decoded (B10.3)").telling(StorageRefused,
 			"Secret "+latest.Namespace+"/"+latest.Name+" cannot be decoded and is left alone: "+payload.Undecodable+
@@ -126,6 +127,21 @@ func beginRepair(in Input, latest Revision) Action {
 		return keeping(in)
 	default:
 		return contradicts(in, "its label says "+latest.Status+", its content "+payload.Status)
+	}
+}
+
+// readPayload is the step that brings the latest revision's payload, where it is not
+// there yet. A payload of another Secret says that one was made again under the name
+// since the list: reading it once more would bring the same one, so the storage is
+// listed again.
+func readPayload(in Input, latest Revision, why string) (Action, bool) {
+	switch payload := in.Storage.Payload; {
+	case payload == nil:
+		return do(ReadPayload, why).about(latest), true
+	case payload.UID != latest.UID:
+		return do(ReadStorage, "another Secret has the name of the latest revision by now (B10.1)"), true
+	default:
+		return Action{}, false
 	}
 }
 
@@ -180,9 +196,8 @@ func contradictingStorage(in Input) (Action, bool) {
 		label = latest.Status
 	}
 	if any && in.Options.Strategy == Repair && !in.Storage.hasStatus(statusDeployed) {
-		payload := in.Storage.Payload
-		if payload == nil || payload.UID != latest.UID {
-			return do(ReadPayload, "a label that contradicts the message for two attempts (B4.1a)").about(latest), true
+		if reading, needed := readPayload(in, latest, "a label that contradicts the message for two attempts (B4.1a)"); needed {
+			return reading, true
 		}
 	}
 	return contradicts(in, "the storage's last status is "+label), true

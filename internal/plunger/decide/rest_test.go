@@ -24,6 +24,10 @@ type cluster struct {
 	// whether it was carried out all the same.
 	fails   int
 	applied bool
+	// again is the UID of the Secret that replaces the latest one after the next
+	// list, empty for none; payloads counts the reads of one.
+	again    string
+	payloads int
 }
 
 // look is one walk, as package walk takes it, from a fresh read; it returns how
@@ -68,7 +72,12 @@ func (c *cluster) read(verb decide.Verb) {
 		listed := decide.Storage{Revisions: slices.Clone(c.stored.Revisions)}
 		c.in.Storage = &listed
 		c.in.Memory = c.in.Memory.Listed(*c.in.Release, c.in.Storage, c.in.Now)
+		if c.again != "" {
+			c.stored.Revisions = slices.Clone(c.stored.Revisions)
+			c.stored.Revisions[0].UID, c.again = c.again, ""
+		}
 	case decide.ReadPayload:
+		c.payloads++
 		c.in.Storage.Payload = &decide.Payload{UID: c.stored.Revisions[0].UID, Status: c.payload}
 		if c.payload == "" {
 			c.in.Storage.Payload.Undecodable = "no gzip"
@@ -232,4 +241,41 @@ func takenUpAgain(t *testing.T, before bool, failed int64, fails int, applied bo
 		t.Errorf("fenced before the error: %t, attempt %d, write %d without an answer, carried out: %t: fenced %t, stored %v, asked for %q, told %v: %v", before, failed,
 			fails, applied, c.in.Release.Fenced(), c.stored.Revisions[0].Status, asked, c.told, c.verbs)
 	}
+}
+
+// B1.2, B10.1: a Secret that is made again under its name between the list and the
+// reading is listed again, and its payload, often a megabyte, read twice at most.
+func TestASecretMadeAgain(t *testing.T) {
+	for name, begins := range map[string]edit{"the label blocks": stored("1:uninstalling"), "the label does not": stored("1:failed")} {
+		in := base(forgotten, failures(2), fenced, begins)
+		c := &cluster{in: in, stored: *in.Storage, payload: "uninstalling", told: map[string]bool{}}
+		c.again = "u9"
+		if _, ended := c.look(); !ended || c.payloads > 2 || c.stored.Revisions[0].UID != "u9" || c.stored.Revisions[0].Status != decide.StatusFailed {
+			t.Errorf("%s: ended %t, %d payloads read, stored %v: %v", name, ended, c.payloads, c.stored.Revisions, c.verbs)
+		}
+	}
+}
+
+// B4.4, B9.5: a suspension of ours on a live release never rests: whatever else is
+// true of it, the next step takes the recovery on or gives the suspension up.
+func TestOurSuspensionNeverRests(t *testing.T) {
+	dimensions := [][]edit{
+		{nil, forgotten, upgrading}, {nil, noHistory}, {nil, reclaim, all(reclaim, untilLifted)}, {nil, elsewhere, claimed, disagrees}, {nil, remote},
+		{suspendedBy(ours()), held(1), suspendedBy(ours(), foreign())}, {nil, fenced}, {nil, draining},
+		{nil, stored(), stored("1:uninstalling"), stored("2:unknown", "1:deployed")},
+	}
+	var choose func(rest [][]edit, chosen []edit)
+	choose = func(rest [][]edit, chosen []edit) {
+		if len(rest) > 0 {
+			for _, e := range rest[0] {
+				choose(rest[1:], append(chosen[:len(chosen):len(chosen)], e))
+			}
+			return
+		}
+		in := base(all(chosen...))
+		if got := decide.Next(in); !got.Verb.Reads() && !got.Verb.Writes() {
+			t.Errorf("%s (%s): %+v, %+v", got.Verb, got.Why, *in.Release, in.Options)
+		}
+	}
+	choose(dimensions, nil)
 }
