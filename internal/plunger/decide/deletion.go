@@ -135,6 +135,8 @@ func emptyButUnproven(in Input) (Action, bool) {
 			" was deleted by the recovery and never replaced, so what only it owned may be left"), true
 	case r.failing():
 		return pending(in, "helm-controller's uninstall failed"), true
+	case len(in.Storage.Revisions) > 0:
+		return unproven(in, "its latest revision is uninstalled, and helm-controller did not report that of this delete"), true
 	default:
 		return unproven(in, "its storage is empty and helm-controller reported no uninstall"), true
 	}
@@ -183,18 +185,24 @@ func remind(in Input) (Action, bool) {
 	return action, true
 }
 
-// unproven is the end without proof, as the policy says (B5.9).
+// unproven is the end without proof, as the policy says (B5.9). The list of what is
+// stored comes last: an event's note is cut at its end, and the commands must stay.
 func unproven(in Input, why string) Action {
 	message := "nothing proves that it was uninstalled: " + why
+	next := "; to let it go: "
+	if len(in.Claimants) == 0 { // what another one runs is not to be uninstalled
+		message += "; finish by hand: " + uninstallCommand(*in.Release)
+		next = "; then: "
+	}
+	held := in.Options.UnprovenUninstall == HoldUnproven
+	if held {
+		message += next + "flux-plunger release-fence " + in.Release.Ref()
+	}
 	if in.Storage != nil && len(in.Storage.Revisions) > 0 {
 		message += "; stored still: " + strings.Join(in.Storage.Names(), ", ")
 	}
-	if len(in.Claimants) == 0 { // what another one runs is not to be uninstalled
-		message += "; finish by hand: " + uninstallCommand(*in.Release)
-	}
-	if in.Options.UnprovenUninstall == HoldUnproven {
-		return wait(terminatingLook, "unproven, and held (B5.9)").telling(UninstallUnproven,
-			message+"; then: flux-plunger release-fence "+in.Release.Ref())
+	if held {
+		return wait(terminatingLook, "unproven, and held (B5.9)").telling(UninstallUnproven, message)
 	}
 	return do(DropFence, "unproven, and let go by policy (B5.9)").telling(UninstallUnproven, message)
 }

@@ -296,9 +296,11 @@ func TestUnprovenMessages(t *testing.T) {
 		says  []string
 		never string
 	}{
-		"handled and not uninstalled": {gone(asked(3, now), stored("1:uninstalling")), []string{"handled 3 requests", "stored still: ns/sh.helm.release.v1.app.v1; finish"}, "release-fence"},
+		"handled and not uninstalled": {gone(asked(3, now), stored("1:uninstalling")), []string{"handled 3 requests", "; stored still: ns/sh.helm.release.v1.app.v1"}, "release-fence"},
 		"nothing is stored":           {gone(noHistory, stored()), []string{"helm uninstall app --namespace ns"}, "stored still"},
-		"claimed":                     {gone(claimed, stored("1:uninstalling")), []string{"claimed by [ns/other]", "stored still: ns/sh.helm.release.v1.app.v1"}, "helm uninstall"},
+		"claimed":                     {gone(claimed, stored("1:uninstalling")), []string{"claimed by ns/other too", "stored still: ns/sh.helm.release.v1.app.v1"}, "own release name"},
+		"claimed and held":            {gone(hold, claimed, stored("1:uninstalling")), []string{"; to let it go: flux-plunger release-fence ns/app"}, "helm uninstall"},
+		"kept as uninstalled":         {gone(keepHistory, noHistory, stored("1:uninstalled")), []string{"its latest revision is uninstalled", "stored still: ns/sh.helm.release.v1.app.v1"}, "storage is empty"},
 		"held":                        {gone(hold, noHistory, stored()), []string{"flux-plunger release-fence ns/app"}, "stored still"},
 	} {
 		message := decide.Next(c.in).Events[0].Message

@@ -2,6 +2,7 @@ package decide
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/holdfast-project/holdfast/internal/plunger/contract"
 )
@@ -164,11 +165,24 @@ func refusal(in Input) (why string, keep bool) {
 		return "the storage is in namespace " + r.StorageNamespace() +
 			"; start flux-plunger with --allow-cross-namespace-storage if its tenants may do that", false
 	case len(in.Claimants) > 0:
-		return fmt.Sprintf("release %s in %s is claimed by %v too; give each its own release name",
-			r.ReleaseName(), r.StorageNamespace(), in.Claimants), false
+		why = fmt.Sprintf("release %s in %s is claimed by %s too", r.ReleaseName(), r.StorageNamespace(), few(in.Claimants))
+		if !r.Terminating() {
+			why += "; give each its own release name"
+		}
+		return why, false
 	default:
 		return why, keep
 	}
+}
+
+// few names the first of them, and how many more there are: what follows in a message
+// must not be cut off, and whoever mends one finds the next.
+func few(refs []string) string {
+	const most = 3
+	if len(refs) <= most {
+		return strings.Join(refs, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(refs[:most], ", "), len(refs)-most)
 }
 
 // fenceForgotten: at the first sign, before anything is listed; a list alone can

@@ -35,3 +35,15 @@ func report(in Input, action Action) Action {
 		return action
 	}
 }
+
+// ClaimedToo is what the release is told that another one, which was refused, claims
+// its storage too (B4.1b). Where that one is being deleted, as after a rename, there
+// is no name to give: this one has the release to itself as soon as it is gone.
+func ClaimedToo(r, other Release) Event {
+	message := "release " + r.ReleaseName() + " in " + r.StorageNamespace() + " is claimed by " + other.Ref() + " too, "
+	if other.Terminating() {
+		return Event{StorageRefused, message + "which is being deleted and is not uninstalled, since this one runs the release; " +
+			"nothing to do, but where it is held: flux-plunger release-fence " + other.Ref()}
+	}
+	return Event{StorageRefused, message + "so neither is acted on; give each its own release name"}
+}

@@ -227,8 +227,7 @@ func (w *Walker) report(ctx context.Context, c *Case, action decide.Action) {
 		return
 	}
 	for _, other := range c.Claimants {
-		events := []decide.Event{{Reason: decide.StorageRefused, Message: "release " + other.ReleaseName() + " in " + other.StorageNamespace() +
-			" is claimed by " + c.Release.Ref() + " too, so neither is acted on; give each its own release name"}}
+		events := []decide.Event{decide.ClaimedToo(other, *c.Release)}
 		w.Teller.Tell(ctx, other, w.Teller.Wanted(other, events, w.Now()), w.Now())
 	}
 }
@@ -291,10 +290,10 @@ func (w *Walker) held(ctx context.Context, c *Case, cause error) {
 func (w *Walker) deletedUnfenced(ctx context.Context, c *Case) error {
 	stored := "its storage could not be listed"
 	if storage, err := w.Reader.Storage(ctx, *c.Release); err == nil {
-		stored = "stored: " + strings.Join(storage.Names(), ", ")
+		stored = "stored: " + strings.Join(storage.Names(), ", ") // last: a note is cut at its end
 	}
 	w.say(ctx, c, decide.DeletedUnfenced, "deleted after helm-controller had forgotten it and before the fence could be set, so its resources are probably left behind; "+
-		stored+"; finish by hand: helm uninstall "+c.Release.ReleaseName()+" --namespace "+c.Release.StorageNamespace())
+		"finish by hand: helm uninstall "+c.Release.ReleaseName()+" --namespace "+c.Release.StorageNamespace()+"; "+stored)
 	return w.Look(ctx, c)
 }
 

@@ -1,0 +1,95 @@
+package decide_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/holdfast-project/holdfast/internal/plunger/decide"
+)
+
+// note is what the API keeps of an event's message, less the sign of a cut.
+const note = 1024 - len("…")
+
+// longNames: everything as long as Kubernetes and helm-controller's labels allow, a
+// history that is never cut, and many who claim the same release.
+func longNames(in *decide.Input) {
+	long := func(name string) string { return (name + strings.Repeat("-x", 32))[:63] }
+	r := in.Release
+	r.Namespace, r.Name, r.Status.StorageNamespace = long("team"), long("app"), long("team")
+	for i := range r.Status.History {
+		r.Status.History[i].Name, r.Status.History[i].Namespace = r.ReleaseName(), r.Namespace
+	}
+	if in.Storage != nil && len(in.Storage.Revisions) > 0 {
+		for v := range 20 {
+			older := in.Storage.Revisions[len(in.Storage.Revisions)-1]
+			older.UID, older.Version = fmt.Sprintf("older%d", v), -v
+			in.Storage.Revisions = append(in.Storage.Revisions, older)
+		}
+		for i := range in.Storage.Revisions {
+			in.Storage.Revisions[i].Namespace, in.Storage.Revisions[i].Name = r.Namespace, "sh.helm.release.v1."+r.ReleaseName()+".v100"
+		}
+	}
+	if len(in.Claimants) > 0 {
+		in.Claimants = nil
+		for i := range 20 {
+			in.Claimants = append(in.Claimants, r.Namespace+"/"+long(fmt.Sprintf("other%d", i)))
+		}
+	}
+}
+
+// B5.9, B8.3: what a person should do is in the part of a message that the API keeps,
+// however long the names and however many Secrets and claimants there are.
+func TestWhatToDoSurvivesTheCut(t *testing.T) {
+	advice := []string{"helm uninstall ", "flux-plunger release-fence ", "flux resume ", "flux reconcile ", "give each its own release name",
+		"--allow-cross-namespace-storage", "--recover-uninstalled", "--strategy=repair", "restore it from a backup"}
+	dimensions := [][]edit{
+		{forgotten, nameInUse, all(forgotten, deleted, through), all(forgotten, deleted, through, asked(3, now)), all(deleted, longAgo)},
+		{nil, reclaim, hold}, {nil, elsewhere, claimed}, {fenced}, {nil, suspendedBy(foreign())},
+		{nil, stored(), stored("1:uninstalling"), stored("2:uninstalled"), stored("2:unknown", "1:uninstalled"), all(stored("1:uninstalling"), payload(""), undecodable)},
+	}
+	said := map[string]bool{}
+	var choose func(rest [][]edit, chosen []edit)
+	choose = func(rest [][]edit, chosen []edit) {
+		if len(rest) > 0 {
+			for _, e := range rest[0] {
+				choose(rest[1:], append(chosen[:len(chosen):len(chosen)], e))
+			}
+			return
+		}
+		for _, event := range decide.Next(base(all(chosen...), longNames)).Events {
+			for _, what := range advice {
+				at := strings.LastIndex(event.Message, what)
+				said[what] = said[what] || at >= 0
+				if end := strings.IndexByte(event.Message[max(at, 0):]+";", ';'); at >= 0 && at+end > note {
+					t.Errorf("%s: %q is cut off at %d: %s", event.Reason, what, note, event.Message)
+				}
+			}
+		}
+	}
+	choose(dimensions, nil)
+	for _, what := range advice[:2] {
+		if !said[what] {
+			t.Errorf("nothing said %q: the space is too small", what)
+		}
+	}
+}
+
+func undecodable(in *decide.Input) { in.Storage.Payload.Undecodable = "no gzip" }
+
+// B4.1b, B8.3: who keeps the release of one that is being deleted is not told to
+// rename it.
+func TestClaimedToo(t *testing.T) {
+	r := *base().Release
+	live, dying := *base(longNames).Release, *base(deleted).Release
+	dying.Name = "before"
+	for want, other := range map[string]decide.Release{"give each its own release name": live, "flux-plunger release-fence ns/before": dying} {
+		got := decide.ClaimedToo(r, other)
+		if got.Reason != decide.StorageRefused || !strings.Contains(got.Message, want) || !strings.Contains(got.Message, "release app in ns is claimed by "+other.Ref()+" too") {
+			t.Errorf("%q is not in %s: %s", want, got.Reason, got.Message)
+		}
+	}
+	if got := decide.ClaimedToo(r, dying).Message; strings.Contains(got, "its own release name") {
+		t.Errorf("it is told to rename: %s", got)
+	}
+}
