@@ -54,24 +54,12 @@ func newFences() *cobra.Command {
 			if !r.Fenced() {
 				return nil, nil
 			}
-			line := fenceLine{Release: r.Ref(), Age: "unknown", Deleted: r.Terminating(), WaitsFor: waitsFor(r)}
+			line := fenceLine{Release: r.Ref(), Age: "unknown", Deleted: r.Terminating(), WaitsFor: r.WaitsFor()}
 			if since := r.FencedSince(); !since.IsZero() {
 				line.Age = now.Sub(since).Round(time.Second).String()
 			}
 			return line, []string{line.Release, line.Age, fmt.Sprint(line.Deleted), line.WaitsFor}
 		})
-}
-
-// waitsFor says in a clause what ends the fence (B3.4, B5.3, B5.6, B2.3).
-func waitsFor(r decide.Release) string {
-	switch {
-	case r.Terminating() && r.Suspended() && r.Suspension() != decide.Ours:
-		return "flux-plunger, to let it go: somebody else suspends it"
-	case r.Terminating():
-		return "helm-controller, to uninstall it"
-	default:
-		return "helm-controller, to remember the release again"
-	}
 }
 
 // candidateLine is one suspension that an earlier flux-plunger may have left.
@@ -206,7 +194,7 @@ func releaseFence(ctx context.Context, objects *kube.Objects, namespace, name st
 	if !release.Terminating() {
 		meaning = "without the fence a delete of this stuck release orphans its resources; a running flux-plunger sets it again"
 	}
-	_, _ = fmt.Fprintf(questions, "HelmRelease %s waits for %s; %s\n", release.Ref(), waitsFor(*release), meaning)
+	_, _ = fmt.Fprintf(questions, "HelmRelease %s waits for %s; %s\n", release.Ref(), release.WaitsFor(), meaning)
 	if !yes && !confirmed(in, questions) {
 		return errors.New("nothing was changed; answer yes, or give --yes, when the uninstall has run or is not wanted")
 	}

@@ -93,3 +93,28 @@ func TestClaimedToo(t *testing.T) {
 		t.Errorf("it is told to rename: %s", got)
 	}
 }
+
+// B8.4: what a fence waits for names the one to look at.
+func TestWaitsFor(t *testing.T) {
+	for name, c := range map[string]struct {
+		in   decide.Input
+		want string
+	}{
+		"live, not remembered":                   {base(fenced, noHistory), "helm-controller, to remember"},
+		"live, stuck":                            {base(fenced, forgotten), "flux-plunger explain ns/app"},
+		"live, held by us":                       {base(forgotten, held(1)), "flux-plunger, to lift"},
+		"live, suspended by another":             {base(fenced, forgotten, suspendedBy(foreign())), "whoever suspends it"},
+		"live, shared":                           {base(fenced, suspendedBy(ours(), foreign())), "whoever suspends it"},
+		"deleted, suspended by another":          {base(fenced, deleted, suspendedBy(foreign())), "somebody else suspends it"},
+		"deleted, shared":                        {base(fenced, deleted, suspendedBy(ours(), foreign())), "somebody else suspends it"},
+		"deleted, held by us":                    {base(fenced, deleted, suspendedBy(ours())), "flux-plunger, to lift"},
+		"deleted, not handled":                   {base(fenced, deleted), "helm-controller, to uninstall it"},
+		"deleted, its uninstall fails":           {base(fenced, deleted, released("UninstallFailed")), "condition Released"},
+		"deleted, handled, and not let go":       {gone(), "a proof that it was uninstalled: flux-plunger explain ns/app"},
+		"deleted, handled, failing all the same": {gone(released("UninstallFailed")), "condition Released"},
+	} {
+		if got := c.in.Release.WaitsFor(); !strings.Contains(got, c.want) {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+}

@@ -47,3 +47,28 @@ func ClaimedToo(r, other Release) Event {
 	}
 	return Event{StorageRefused, message + "so neither is acted on; give each its own release name"}
 }
+
+// WaitsFor says in a clause what ends the fence, and so whom to look at (B3.4, B5.3,
+// B5.6, B2.3, B8.4). It goes by the release alone: where that does not tell, it names
+// the command that asks the storage too.
+func (r Release) WaitsFor() string {
+	owner := r.Suspension()
+	switch {
+	case r.Terminating() && owner != Running && owner != Ours:
+		return "flux-plunger, to let it go: somebody else suspends it"
+	case owner == Ours:
+		return "flux-plunger, to lift its own suspension"
+	case r.Terminating() && r.failing():
+		return "helm-controller, whose uninstall fails and is retried: see its condition Released"
+	case r.Terminating() && !r.through():
+		return "helm-controller, to uninstall it"
+	case r.Terminating():
+		return "a proof that it was uninstalled: flux-plunger explain " + r.Ref()
+	case owner != Running:
+		return "whoever suspends it, to resume it: helm-controller does not look meanwhile"
+	case r.Triggered():
+		return "flux-plunger, to recover it: flux-plunger explain " + r.Ref()
+	default:
+		return "helm-controller, to remember the release again"
+	}
+}
