@@ -57,6 +57,9 @@ func (v Verb) Reads() bool { return v == ReadStorage || v == ReadPayload || v ==
 // Writes reports whether the verb changes something in the cluster.
 func (v Verb) Writes() bool { return v != None && v != Wait && !v.Reads() }
 
+// OnStorage reports whether the verb is about the storage Secrets.
+func (v Verb) OnStorage() bool { return v.Reads() || v == DeleteRevision || v == Rewrite }
+
 // Action is the decision: one verb, why, and what to tell.
 type Action struct {
 	Verb Verb

@@ -32,6 +32,16 @@ func TestVerbs(t *testing.T) {
 	}
 }
 
+// B8.3: the verbs that are about the storage, whose refusal is told as one of it.
+func TestVerbsOnTheStorage(t *testing.T) {
+	for verb, want := range map[decide.Verb]bool{decide.ReadStorage: true, decide.ReadPayload: true, decide.Recheck: true, decide.DeleteRevision: true,
+		decide.Rewrite: true, decide.SetFence: false, decide.Lift: false, decide.FillStatus: false, decide.Wait: false, decide.None: false} {
+		if verb.OnStorage() != want {
+			t.Errorf("%s: %t, want %t", verb, verb.OnStorage(), want)
+		}
+	}
+}
+
 // B4.3, B10.1, B5.7: what is read or written is the latest revision.
 func TestActionsNameTheLatestRevision(t *testing.T) {
 	noted := annotated(contract.ProcessedUID, "u2@4")

@@ -17,7 +17,8 @@ const (
 	// RecoveryDeferred: the release changed five times between a read and the
 	// write that rested on it; it is tried again, nothing to do.
 	RecoveryDeferred Reason = "RecoveryDeferred"
-	// SuspensionHeld: our suspension could not be lifted; look at the error.
+	// SuspensionHeld: our suspension could not be lifted, or a step under it failed;
+	// look at the error.
 	SuspensionHeld Reason = "SuspensionHeld"
 	// UninstallPending: a delete has been held for more than ten minutes; look
 	// at why helm-controller does not uninstall.

@@ -178,6 +178,24 @@ func TestPayloads(t *testing.T) {
 		b.told(t, key, decide.StorageRefused)
 		b.unmoved(t, key, before)
 	})
+	t.Run("B8.3 a Secret that must not change is said", func(t *testing.T) {
+		t.Parallel()
+		key := b.namespace(t, "payload-immutable", 1)[0]
+		stop := b.gate.Hold(helmcontroller.PointRead, key)
+		t.Cleanup(stop.Release)
+		must(t, b.Harm(t.Context(), key, lab.Damage{}))
+		b.say(t, key, lab.Phrase, 1)
+		before, err := b.Revisions(t.Context(), lab.NewRelease(key))
+		must(t, err)
+		immutable := before[0].DeepCopy()
+		immutable.Immutable = new(bool)
+		*immutable.Immutable = true
+		must(t, b.Client.Update(t.Context(), immutable))
+		b.start(t, key.Namespace, decide.Repair)
+		if note := b.told(t, key, decide.StorageRefused); !strings.Contains(note, "rewrite-status on its storage (422 Invalid)") {
+			t.Errorf("the event does not say what is refused: %q", note)
+		}
+	})
 	t.Run("B4.1a the label contradicts the payload", func(t *testing.T) {
 		t.Parallel()
 		key := b.namespace(t, "payload-label", 1)[0]

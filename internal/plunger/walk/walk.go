@@ -144,7 +144,10 @@ func (w *Walker) Explain(ctx context.Context, c *Case) (decide.Input, decide.Act
 func (w *Walker) step(ctx context.Context, c *Case, action decide.Action) (after time.Duration, done bool, err error) {
 	switch {
 	case action.Verb.Reads():
-		return 0, false, w.read(ctx, c, action)
+		if err = w.read(ctx, c, action); err != nil && ctx.Err() == nil {
+			w.failed(ctx, c, action, err)
+		}
+		return 0, false, err
 	case !c.Live && (action.Verb.Writes() || len(action.Events) > 0):
 		return 0, false, w.Look(ctx, c)
 	case action.Verb.Writes() && w.DryRun:
@@ -251,7 +254,7 @@ func (w *Walker) settle(ctx context.Context, c *Case, action decide.Action, err 
 		return 0, false, w.deletedUnfenced(ctx, c)
 	case errors.Is(err, fence.ErrStillSuspended):
 		w.tell(ctx, c, action)
-		w.held(ctx, c, err)
+		w.held(ctx, c, action, err)
 		return deferral, true, nil
 	default:
 		var unknown *kube.UnknownOutcome
@@ -259,9 +262,7 @@ func (w *Walker) settle(ctx context.Context, c *Case, action decide.Action, err 
 			w.Ledger.unknown.Store(true)
 			c.Memory = c.Memory.Unanswered(action)
 		}
-		if c.Release.Suspension() == decide.Ours {
-			w.held(ctx, c, err)
-		}
+		w.failed(ctx, c, action, err)
 		return 0, false, err
 	}
 }
@@ -281,9 +282,28 @@ func (w *Walker) lose(ctx context.Context, c *Case, action decide.Action) (time.
 	return deferral, true, nil
 }
 
-// held says that a suspension of ours stands and could not be lifted (B4.5).
-func (w *Walker) held(ctx context.Context, c *Case, cause error) {
-	w.say(ctx, c, decide.SuspensionHeld, "suspended by flux-plunger, and the suspension could not be lifted, which is tried again: "+cause.Error())
+// failed says what a step that failed leaves behind: a suspension of ours, or a
+// release about whose storage nothing can be done because the API server refuses it.
+// What fails for another reason is tried again, and only logged.
+func (w *Walker) failed(ctx context.Context, c *Case, action decide.Action, cause error) {
+	var refused *kube.Refused
+	switch {
+	case c.Release.Suspension() == decide.Ours:
+		w.held(ctx, c, action, cause)
+	case action.Verb.OnStorage() && errors.As(cause, &refused) && refused.Denied():
+		// Not the refusal's own words: an admission controller may quote what it read.
+		w.say(ctx, c, decide.StorageRefused, fmt.Sprintf("the API server refuses the step %s on its storage (%d %s), which is tried again: "+
+			"give flux-plunger the role of its strategy, or see in its log what else refuses it", action.Verb, refused.Code, refused.Reason))
+	}
+}
+
+// held says that a suspension of ours stands, and what keeps it (B4.5).
+func (w *Walker) held(ctx context.Context, c *Case, action decide.Action, cause error) {
+	what := "and its recovery does not go on"
+	if action.Verb == decide.Lift || action.Verb == decide.DropFence {
+		what = "and the suspension could not be lifted"
+	}
+	w.say(ctx, c, decide.SuspensionHeld, "suspended by flux-plunger, "+what+", which is tried again: "+cause.Error())
 }
 
 // deletedUnfenced says that the delete was accepted before the fence (B5.8).
