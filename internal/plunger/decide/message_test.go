@@ -118,3 +118,20 @@ func TestWaitsFor(t *testing.T) {
 		}
 	}
 }
+
+// B6.2, B8.3: what a drain could not let go of is told for what it is.
+func TestKept(t *testing.T) {
+	for name, c := range map[string]struct {
+		in          decide.Input
+		says, never string
+	}{
+		"deleted":    {base(fenced, deleted), "flux-plunger release-fence ns/app", "suspension"},
+		"live":       {base(fenced), "could not let it go", "uninstall"},
+		"live, held": {base(held(1)), "flux-plunger's suspension", "uninstall"},
+	} {
+		got := decide.Kept(*c.in.Release)
+		if got.Reason != decide.FenceKept || !strings.Contains(got.Message, c.says) || strings.Contains(got.Message, c.never) {
+			t.Errorf("%s: %s: %s", name, got.Reason, got.Message)
+		}
+	}
+}

@@ -72,3 +72,17 @@ func (r Release) WaitsFor() string {
 		return "helm-controller, to remember the release again"
 	}
 }
+
+// Kept is what a release is told that a drain could not let go of in time (B6.2). A
+// live one only stays so where the drain's own write did not come through.
+func Kept(r Release) Event {
+	if r.Terminating() {
+		return Event{FenceKept, "flux-plunger stopped before the uninstall was proven; the fence stays and the next flux-plunger takes it up, or: " +
+			"flux-plunger release-fence " + r.Ref()}
+	}
+	message := "flux-plunger stopped and could not let it go in time; the fence stays"
+	if r.Suspension() == Ours {
+		message += ", and with it flux-plunger's suspension"
+	}
+	return Event{FenceKept, message + ", until the next flux-plunger takes it up; see the log of the one that stopped"}
+}

@@ -171,9 +171,7 @@ func (d Drain) tellKept(ctx context.Context, c *walk.Case) {
 	if c.Release == nil {
 		return
 	}
-	d.Walker.Teller.Tell(ctx, *c.Release, []decide.Event{{Reason: decide.FenceKept,
-		Message: "flux-plunger stopped before the uninstall was proven; the fence stays and the next flux-plunger takes it up, or: flux-plunger release-fence " + c.Release.Ref()}},
-		d.Walker.Now())
+	d.Walker.Teller.Tell(ctx, *c.Release, []decide.Event{decide.Kept(*c.Release)}, d.Walker.Now())
 }
 
 func sleep(ctx context.Context, d time.Duration) {
