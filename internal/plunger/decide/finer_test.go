@@ -73,8 +73,10 @@ func TestRefusedStorage(t *testing.T) {
 		claimed bool
 		says    []string
 	}{
-		"storage elsewhere": {base(forgotten, elsewhere), false, []string{"namespace other", "--allow-cross-namespace-storage"}},
-		"claimed":           {base(forgotten, claimed), true, []string{"release app in ns", "ns/other"}},
+		"storage elsewhere":          {base(forgotten, elsewhere), false, []string{"namespace other", "--allow-cross-namespace-storage"}},
+		"claimed":                    {base(forgotten, claimed), true, []string{"release app in ns", "ns/other"}},
+		"deleted, storage elsewhere": {gone(elsewhere, stored("1:uninstalling")), false, []string{"namespace other", "nothing proves"}},
+		"deleted, claimed":           {gone(claimed, stored("1:uninstalling")), true, []string{"release app in ns", "ns/other", "nothing proves"}},
 	} {
 		got := decide.Next(c.in)
 		if got.Claimed != c.claimed {
