@@ -7,7 +7,6 @@ import (
 	"net"
 	"net/http"
 	"path/filepath"
-	"regexp"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/runtime"
@@ -50,10 +49,6 @@ type Client struct {
 	counts map[Count]int
 }
 
-// quotedByParser is what the YAML parser quotes of a file: of a password that
-// begins with an asterisk and is not quoted, the rest of it.
-var quotedByParser = regexp.MustCompile(`'[^']*'`)
-
 // New makes a client from the bytes of a kubeconfig, which were read and hashed
 // once by the caller (A5.3), and the name of a context in it. It sends nothing
 // and starts no exec plugin. An error can quote a URL of the kubeconfig with a
@@ -62,7 +57,7 @@ var quotedByParser = regexp.MustCompile(`'[^']*'`)
 func New(kubeconfig []byte, contextName string, options Options) (*Client, error) {
 	file, err := clientcmd.Load(kubeconfig)
 	if err != nil {
-		return nil, fmt.Errorf("parsing the kubeconfig: %s", quotedByParser.ReplaceAllString(err.Error(), "'…'"))
+		return nil, fmt.Errorf("parsing the kubeconfig: %w", UnquotedKubeconfig(err))
 	}
 	if _, found := file.Contexts[contextName]; !found || contextName == "" {
 		return nil, fmt.Errorf("finding context %q in the kubeconfig: it is not there", contextName)

@@ -76,7 +76,7 @@ type instance struct {
 func Connect(qps float32, burst int) (*rest.Config, error) {
 	config, err := ctrl.GetConfig()
 	if err != nil {
-		return nil, fmt.Errorf("finding a cluster: run it in a Pod with a ServiceAccount, or set KUBECONFIG: %w", err)
+		return nil, fmt.Errorf("finding a cluster: run it in a Pod with a ServiceAccount, or set KUBECONFIG: %w", kube.UnquotedKubeconfig(err))
 	}
 	config.QPS, config.Burst = qps, burst
 	config.UserAgent = contract.FieldManager
