@@ -75,16 +75,8 @@ func (a *Attempt) Start(name identity.Slot, auditID string, now time.Time) error
 	case !evidence.ValidAuditID(auditID):
 		return misuse("%q cannot be the Audit-ID of %s", auditID, name)
 	}
-	for _, before := range a.slots {
-		if before == s {
-			break
-		}
-		if before.phase != acknowledged && before.phase != released {
-			return misuse("%s is to start while %s is %s", name, before.planned.Slot, before.phase)
-		}
-		if before.phase == acknowledged && before.planned.Object().Consumer() {
-			return misuse("%s is to start while the Job of %s is not released", name, before.planned.Slot)
-		}
+	if err := a.done(s); err != nil {
+		return err
 	}
 	if err := a.journal.once(auditID); err != nil {
 		return err
@@ -95,6 +87,22 @@ func (a *Attempt) Start(name identity.Slot, auditID string, now time.Time) error
 	}
 	s.phase, s.auditID = started, auditID
 	a.journal.seen[auditID] = true
+	return nil
+}
+
+// done refuses the start of s while a slot before it is not at its end.
+func (a *Attempt) done(s *slot) error {
+	for _, before := range a.slots {
+		if before == s {
+			return nil
+		}
+		if before.phase != acknowledged && before.phase != released {
+			return misuse("%s is to start while %s is %s", s.planned.Slot, before.planned.Slot, before.phase)
+		}
+		if before.phase == acknowledged && before.planned.Object().Consumer() {
+			return misuse("%s is to start while the Job of %s is not released", s.planned.Slot, before.planned.Slot)
+		}
+	}
 	return nil
 }
 

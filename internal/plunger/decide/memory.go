@@ -83,10 +83,7 @@ func (m Memory) After(action Action, answer *Release, options Options, now time.
 			m.HoldUID, m.HoldVersion = action.Revision.UID, action.Revision.Version
 		}
 	case SetFence:
-		m.Listing = nil
-		if options.Strategy == Repair {
-			m.Listing = &Listing{Generation: answer.Generation}
-		}
+		m = m.wanting(*answer, options)
 	case Lift, DropFence:
 		if m.HoldGeneration != 0 && options.FenceUntil == UntilLifted {
 			// The seed's order drops the fence with the suspension; fencing the
@@ -95,11 +92,7 @@ func (m Memory) After(action Action, answer *Release, options Options, now time.
 		}
 		m.HoldGeneration = 0
 	case DeleteRevision, Rewrite:
-		if now.Sub(m.LastRecovery) >= backoffForgets {
-			m.Recoveries = 0
-		}
-		m.Recoveries++
-		m.LastRecovery, m.Recovering = now, true
+		m = m.recovering(now)
 	}
 	if action.Contradicted {
 		m.Contradicted = answer.Generation
@@ -109,5 +102,26 @@ func (m Memory) After(action Action, answer *Release, options Options, now time.
 			m.Recovering = false
 		}
 	}
+	return m
+}
+
+// wanting returns what is remembered once the fence of r is set: under repair a list
+// ahead of the error is wanted.
+func (m Memory) wanting(r Release, options Options) Memory {
+	m.Listing = nil
+	if options.Strategy == Repair {
+		m.Listing = &Listing{Generation: r.Generation}
+	}
+	return m
+}
+
+// recovering returns what is remembered once a revision was rewritten or deleted
+// (B4.2).
+func (m Memory) recovering(now time.Time) Memory {
+	if now.Sub(m.LastRecovery) >= backoffForgets {
+		m.Recoveries = 0
+	}
+	m.Recoveries++
+	m.LastRecovery, m.Recovering = now, true
 	return m
 }
