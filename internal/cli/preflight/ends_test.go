@@ -155,7 +155,7 @@ func TestRefusedKubeconfigHidesItsPasswords(t *testing.T) {
 		"a proxy of an unknown scheme":    {`server: "https://h:1", proxy-url: "foo://a:` + canary + `@p:1"`, "", "unsupported scheme"},
 		"a proxy that cannot be parsed":   {`server: "https://h:1", proxy-url: "http://a:` + canary + `@p:port"`, "", "proxy-url"},
 		"a server that cannot be parsed":  {`server: "https://a:` + canary + `@h:port"`, "", "host must be a URL"},
-		"a password that is a YAML alias": {`server: "https://h:1"`, "password: *" + canary, "unknown anchor"},
+		"a password that is a YAML alias": {`server: "https://h:1"`, "password: *" + canary, "cannot be decoded"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			kubeconfig := "apiVersion: v1\nkind: Config\nclusters: [{name: c, cluster: {" + row.cluster + "}}]\n" +
