@@ -135,3 +135,19 @@ func TestKept(t *testing.T) {
 		}
 	}
 }
+
+// B5.6a, B5.9: what is said of an uninstall that nothing proves, word by word: why, and
+// what to do in its order.
+func TestUnprovenIsSaidInFull(t *testing.T) {
+	for want, in := range map[string]decide.Input{
+		"its storage is empty and helm-controller reported no uninstall; finish by hand: helm uninstall app --namespace ns": gone(stored()),
+		"its storage is empty and helm-controller reported no uninstall; finish by hand: helm uninstall app --namespace ns; then: flux-plunger release-fence ns/app": gone(stored(), hold),
+		"its latest revision is uninstalled, and helm-controller did not report that of this delete; finish by hand: helm uninstall app --namespace ns; " +
+			"stored still: ns/sh.helm.release.v1.app.v1": gone(keepHistory, stored("1:uninstalled")),
+	} {
+		got := decide.Next(in)
+		if len(got.Events) != 1 || got.Events[0].Message != "nothing proves that it was uninstalled: "+want {
+			t.Errorf("said %q, want %q", got.Events, want)
+		}
+	}
+}

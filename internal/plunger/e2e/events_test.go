@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"strings"
@@ -10,6 +11,7 @@ import (
 
 	helmv2 "github.com/fluxcd/helm-controller/api/v2"
 	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/holdfast-project/holdfast/internal/kube"
 	"github.com/holdfast-project/holdfast/internal/plunger"
@@ -249,13 +251,21 @@ func TestMetrics(t *testing.T) {
 	b.until(t, stuck, recovered)
 	b.told(t, stuck, decide.Recovered)
 	b.told(t, leftover, decide.SuspensionNotOwned)
+	// A write shows in the cluster before its answer is counted.
 	expect := func(want map[string]float64) {
 		t.Helper()
-		got := values(t, registry)
-		for name, value := range want {
-			if got[name] != value {
-				t.Errorf("%s is %v, want %v", name, got[name], value)
+		var got map[string]float64
+		err := wait.PollUntilContextTimeout(t.Context(), 20*time.Millisecond, 30*time.Second, true, func(context.Context) (bool, error) {
+			got = values(t, registry)
+			for name, value := range want {
+				if got[name] != value {
+					return false, nil
+				}
 			}
+			return true, nil
+		})
+		if err != nil {
+			t.Errorf("got %v, want %v", got, want)
 		}
 	}
 	expect(map[string]float64{"recoveries_total begun": 1, "recoveries_total recovered": 1, "recoveries_total failed": 0,
