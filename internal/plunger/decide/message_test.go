@@ -140,7 +140,7 @@ func TestKept(t *testing.T) {
 // what to do in its order.
 func TestUnprovenIsSaidInFull(t *testing.T) {
 	for want, in := range map[string]decide.Input{
-		"its storage is empty and helm-controller reported no uninstall; finish by hand: helm uninstall app --namespace ns": gone(stored()),
+		"its storage is empty and helm-controller reported no uninstall; finish by hand: helm uninstall app --namespace ns":                                          gone(stored()),
 		"its storage is empty and helm-controller reported no uninstall; finish by hand: helm uninstall app --namespace ns; then: flux-plunger release-fence ns/app": gone(stored(), hold),
 		"its latest revision is uninstalled, and helm-controller did not report that of this delete; finish by hand: helm uninstall app --namespace ns; " +
 			"stored still: ns/sh.helm.release.v1.app.v1": gone(keepHistory, stored("1:uninstalled")),
