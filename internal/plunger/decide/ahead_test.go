@@ -46,6 +46,7 @@ func TestListedAhead(t *testing.T) {
 	}
 	check(t, []row{
 		{"B5.8 the fence was just set", base(upgrading, fenced, wanted), want{verb: decide.ReadStorage}},
+		{"B5.8 the fence was set again in a recovery", base(upgrading, fenced, recovering, wanted), want{verb: decide.ReadStorage}},
 		{"B5.8 just listed", base(upgrading, fenced, wanted, stored("1:uninstalling")), want{verb: decide.Wait}},
 		{"B5.8 listed before", base(upgrading, fenced, had), want{verb: decide.Wait}},
 		{"B5.8 not fenced yet", base(upgrading, wanted), want{verb: decide.SetFence}},
