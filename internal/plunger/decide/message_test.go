@@ -101,6 +101,7 @@ func TestWaitsFor(t *testing.T) {
 		want string
 	}{
 		"live, not remembered":                   {base(fenced, noHistory), "helm-controller, to remember"},
+		"live, failed to uninstall once":         {base(fenced, noHistory, released("UninstallFailed")), "helm-controller, to remember"},
 		"live, stuck":                            {base(fenced, forgotten), "flux-plunger explain ns/app"},
 		"live, held by us":                       {base(forgotten, held(1)), "flux-plunger, to lift"},
 		"live, suspended by another":             {base(fenced, forgotten, suspendedBy(foreign())), "whoever suspends it"},
@@ -126,7 +127,7 @@ func TestKept(t *testing.T) {
 		says, never string
 	}{
 		"deleted":    {base(fenced, deleted), "flux-plunger release-fence ns/app", "suspension"},
-		"live":       {base(fenced), "could not let it go", "uninstall"},
+		"live":       {base(fenced), "could not let it go", "suspension"},
 		"live, held": {base(held(1)), "flux-plunger's suspension", "uninstall"},
 	} {
 		got := decide.Kept(*c.in.Release)
@@ -149,5 +150,48 @@ func TestUnprovenIsSaidInFull(t *testing.T) {
 		if len(got.Events) != 1 || got.Events[0].Message != "nothing proves that it was uninstalled: "+want {
 			t.Errorf("said %q, want %q", got.Events, want)
 		}
+	}
+}
+
+// B4.1b: who else claims a release is said in full up to three, and counted beyond; a
+// live one is told what to do.
+func TestClaimantsAreNamed(t *testing.T) {
+	for want, n := range map[string]int{"ns/0": 1, "ns/0, ns/1, ns/2": 3, "ns/0, ns/1, ns/2 and 1 more": 4, "ns/0, ns/1, ns/2 and 2 more": 5} {
+		by := func(in *decide.Input) {
+			for i := range n {
+				in.Claimants = append(in.Claimants, fmt.Sprintf("ns/%d", i))
+			}
+		}
+		want = "release app in ns is claimed by " + want + " too"
+		for message, in := range map[string]decide.Input{
+			"stuck, but not acted on: " + want + "; give each its own release name": base(forgotten, by),
+			"nothing proves that it was uninstalled: helm-controller is not asked to uninstall it: " + want +
+				"; stored still: ns/sh.helm.release.v1.app.v1": gone(stored("1:uninstalling"), by),
+		} {
+			if got := decide.Next(in); len(got.Events) != 1 || got.Events[0].Message != message {
+				t.Errorf("said %q, want %q", got.Events, message)
+			}
+		}
+	}
+}
+
+// B4.1b, B4.6: two releases claim the same where storage namespace and effective name
+// are the same; one in another cluster claims what nobody else does.
+func TestClaim(t *testing.T) {
+	other := func(in *decide.Input) { in.Release.Name, in.Release.UID = "other", "uid2" }
+	named := func(in *decide.Input) { in.Release.Spec.ReleaseName = "app" }
+	app := base().Release.Claim()
+	if got := base(other, named).Release.Claim(); got != app {
+		t.Errorf("the same release in the same storage: %q and %q", got, app)
+	}
+	seen := map[string]string{app: "app"}
+	for name, in := range map[string]decide.Input{
+		"another name": base(other), "another storage": base(elsewhere), "remote": base(remote), "another remote": base(remote, other, named),
+	} {
+		got := in.Release.Claim()
+		if twin := seen[got]; twin != "" {
+			t.Errorf("%s claims what %s does: %q", name, twin, got)
+		}
+		seen[got] = name
 	}
 }
