@@ -26,7 +26,7 @@ GOVULNCHECK := go run golang.org/x/vuln/cmd/govulncheck@v1.9.0
 
 .PHONY: help
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: build
 build: ## build the commands into bin/
@@ -55,7 +55,7 @@ verify: ## what must be true before a change lands: format, tidy modules, vet, l
 	$(GOVULNCHECK) ./... || { code=$$?; [ $$code -eq 3 ] && exit 3; echo "the vulnerability database could not be reached: not checked"; }
 
 .PHONY: bench
-bench: build ## measure against the floor and against shell with kubectl
+bench: build ## measure the preflight beside shell with kubectl
 	go test -run '^$$' -bench . -benchtime 3x ./test/bench/...
 
 RECOVERIES ?= 30
@@ -81,7 +81,7 @@ endef
 
 FAULTS ?= all
 .PHONY: faults
-faults: ## let the real command meet every fault at every operation on its evidence; FAULTS=EIO,kill a part
+faults: ## run the real command with every disk fault at every operation; FAULTS=EIO,kill for some
 	$(call figures,HOLDFAST_FAULTS=$(FAULTS) go test -count=1 -timeout 180m -v -run '^(TestFault.*|TestKilledAtEveryRequest)$$' ./test/preflight,faults: .*)
 
 STRANGERS ?= 200
@@ -114,7 +114,7 @@ test-release: ## test the tools of the release
 
 verify: verify-release
 .PHONY: verify-release
-verify-release:
+verify-release: ## tidy and vet of the release tools' module
 	go -C tools/release mod tidy -diff
 	go -C tools/release vet ./...
 
@@ -127,7 +127,7 @@ test-chart: ## test the chart with helm-unittest, its alerts with Prometheus's o
 
 verify: verify-chart
 .PHONY: verify-chart
-verify-chart:
+verify-chart: ## tidy and vet of the chart tools' module
 	go -C tools/chart mod tidy -diff
 	go -C tools/chart vet ./...
 
