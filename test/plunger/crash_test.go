@@ -43,7 +43,7 @@ func (b *bench) killedAfter(t *testing.T, strategy string, n int, deleted bool) 
 		must(t, err)
 		wasFenced = fenced(hr)
 	}
-	b.start(t, setup{strategy: strategy, namespace: namespace, hooks: apiproxy.Hooks{After: seen.after}})
+	b.start(t, setup{strategy: strategy, namespace: namespace, hooks: seen.hooks()})
 	if !deleted {
 		b.until(t, key, recovered)
 		if left := b.remains(t, key); len(left.Chart) != 4 || len(left.Storage) == 0 {

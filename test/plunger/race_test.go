@@ -42,7 +42,7 @@ func (b *bench) race(t *testing.T, strategy string, within time.Duration, delete
 	namespace := fmt.Sprintf("race-%s-%d", strategy, within.Milliseconds())
 	keys := b.namespace(t, namespace, deletes)
 	seen := &answers{}
-	b.start(t, setup{strategy: strategy, namespace: namespace, hooks: apiproxy.Hooks{After: seen.after}})
+	b.start(t, setup{strategy: strategy, namespace: namespace, hooks: seen.hooks()})
 	line := b.watch(t, namespace)
 	moments := rand.New(rand.NewPCG(1, uint64(within)))
 	delays := map[string]time.Duration{}

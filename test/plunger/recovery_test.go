@@ -12,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/holdfast-project/holdfast/internal/plunger/contract"
-	"github.com/holdfast-project/holdfast/test/apiproxy"
 	"github.com/holdfast-project/holdfast/test/helmcontroller"
 	"github.com/holdfast-project/holdfast/test/helmcontroller/lab"
 )
@@ -53,7 +52,7 @@ func (b *bench) recoverOneByOne(t *testing.T, s setup) {
 	keys := b.namespace(t, s.namespace, b.of(oneByOne))
 	line := b.watch(t, s.namespace)
 	seen := &answers{}
-	s.hooks = apiproxy.Hooks{After: seen.after}
+	s.hooks = seen.hooks()
 	b.start(t, s)
 	for _, key := range keys {
 		b.stick(t, key, lab.Damage{Padding: tablePayload})
@@ -170,7 +169,7 @@ func TestOrdinaryWorkCausesNoWrite(t *testing.T) {
 	b := shared
 	seen := &answers{}
 	must(t, b.Namespace(t.Context(), "ordinary"))
-	b.start(t, setup{strategy: repair, namespace: "ordinary", hooks: apiproxy.Hooks{After: seen.after}})
+	b.start(t, setup{strategy: repair, namespace: "ordinary", hooks: seen.hooks()})
 	keys := b.namespace(t, "ordinary", b.of(15))
 	must(t, lab.Each(keys, func(key types.NamespacedName) error {
 		if err := b.Change(t.Context(), key, 2); err != nil {
@@ -220,7 +219,7 @@ func TestCoveredMessageIsFencedAndThenRecovered(t *testing.T) {
 			b, namespace := shared, "covered-"+strategy
 			key := b.stuckReleases(t, namespace, situation{name: "covered", covered: true}, 1)[0]
 			seen := &answers{}
-			b.start(t, setup{strategy: strategy, namespace: namespace, hooks: apiproxy.Hooks{After: seen.after}})
+			b.start(t, setup{strategy: strategy, namespace: namespace, hooks: seen.hooks()})
 			b.until(t, key, fenced)
 			// A look that finds something to do would do it before it waits.
 			must(t, b.Edit(t.Context(), key, func(hr *helmv2.HelmRelease) { hr.Labels = map[string]string{"look": "again"} }))

@@ -3,8 +3,10 @@ package plunger
 import (
 	"net/http"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/holdfast-project/holdfast/test/apiproxy"
 )
@@ -107,20 +109,43 @@ func metadataOnly(x apiproxy.Exchange) bool {
 
 // answers collects exchanges with their answers.
 type answers struct {
-	mu   sync.Mutex
-	seen []apiproxy.Exchange
+	mu           sync.Mutex
+	seen         []apiproxy.Exchange
+	begun, ended int
 }
 
-// after is a hook that passes everything.
+// hooks passes everything, and knows what is under way.
+func (a *answers) hooks() apiproxy.Hooks { return apiproxy.Hooks{Before: a.before, After: a.after} }
+
+func (a *answers) before(x apiproxy.Exchange) apiproxy.Action {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if !x.Streams() {
+		a.begun++
+	}
+	return apiproxy.Action{}
+}
+
 func (a *answers) after(x apiproxy.Exchange) apiproxy.Action {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.seen = append(a.seen, x)
+	if !x.Streams() {
+		a.ended++
+	}
 	return apiproxy.Action{}
 }
 
+// all returns what was seen once nothing is under way: a test that watches the object
+// sees a write before the proxy has its answer. A request whose connection broke is
+// never answered, so the wait is bounded.
 func (a *answers) all() []apiproxy.Exchange {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return append([]apiproxy.Exchange(nil), a.seen...)
+	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+		a.mu.Lock()
+		if a.begun <= a.ended || time.Now().After(deadline) {
+			defer a.mu.Unlock()
+			return slices.Clone(a.seen)
+		}
+		a.mu.Unlock()
+	}
 }

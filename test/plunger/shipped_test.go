@@ -46,7 +46,7 @@ func TestAsShippedAndAtRest(t *testing.T) {
 			keys := b.namespace(t, namespace, 3, inShard(namespace))
 			seen := &answers{}
 			s := shipped(strategy, namespace)
-			s.hooks = apiproxy.Hooks{After: seen.after}
+			s.hooks = seen.hooks()
 			p := b.start(t, s)
 			for _, key := range keys {
 				must(t, b.Harm(t.Context(), key, lab.Damage{Padding: 900 << 10, Unknown: map[string]any{"fieldOfALaterHelm": map[string]any{"kept": true}}}))
@@ -179,9 +179,9 @@ func TestHandover(t *testing.T) {
 			key := b.namespace(t, namespace, 1, inShard(namespace))[0]
 			s := shipped(strategy, namespace)
 			firstSeen, secondSeen := &answers{}, &answers{}
-			s.hooks = apiproxy.Hooks{After: firstSeen.after}
+			s.hooks = firstSeen.hooks()
 			one := b.start(t, s)
-			s.hooks = apiproxy.Hooks{After: secondSeen.after}
+			s.hooks = secondSeen.hooks()
 			two := b.launch(t, s)
 			count := newCounter()
 			one.proxy.Hook(apiproxy.Hooks{After: func(x apiproxy.Exchange) apiproxy.Action {

@@ -64,7 +64,7 @@ func (b *bench) measure(t *testing.B, c *column) {
 	keys := b.namespace(t, namespace, 2*c.recoveries)
 	line := b.watch(t, namespace)
 	seen := &answers{}
-	p := b.start(t, setup{strategy: c.strategy, namespace: namespace, latency: c.latency, hooks: apiproxy.Hooks{After: seen.after}})
+	p := b.start(t, setup{strategy: c.strategy, namespace: namespace, latency: c.latency, hooks: seen.hooks()})
 	for _, key := range keys[:c.recoveries] { // one after another
 		b.stick(t, key, lab.Damage{Padding: tablePayload})
 		b.until(t, key, recovered)

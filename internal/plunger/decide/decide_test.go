@@ -51,6 +51,14 @@ func forgotten(in *decide.Input) {
 	in.Release.Status.Failures = 1
 }
 
+// unrendered: no history, and the last attempt failed before Helm stored anything.
+func unrendered(in *decide.Input) {
+	in.Release.Status.History = nil
+	in.Release.Status.Ready = decide.Condition{Status: "False", Reason: "UpgradeFailed", ObservedGeneration: in.Release.Generation,
+		Message: "Helm upgrade failed for release ns/app with chart app@2: this chart does not render"}
+	in.Release.Status.Released = in.Release.Status.Ready
+}
+
 func upgrading(in *decide.Input) {
 	in.Release.Status.History = nil
 	in.Release.Status.Ready = decide.Condition{Status: "Unknown", Reason: "Progressing", Message: running, ObservedGeneration: in.Release.Generation}

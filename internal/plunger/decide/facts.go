@@ -78,13 +78,25 @@ func (r Release) refusedBefore() bool {
 // was refused. It upgrades without a history only what it does not manage, so
 // ordinary installs and upgrades never look like this (B5.8).
 //
+// A recovery of ours is such a sign too, while helm-controller stores nothing: its
+// attempts may fail for another reason by then, a chart that does not render, and the
+// patch of its finalizers can erase a fence that it has not read. Without this the
+// release would stand unfenced until the next attempt, which may be a quarter of an
+// hour away.
+//
 // An attempt of long ago is enough for the fence and for nothing else: a delete
 // of what is forgotten orphans, however old the news. A recovery wants the
 // trigger for the present generation (B4.1), and loses nothing by it: while
 // helm-controller does not attempt anything, nothing can be recovered.
 func (r Release) Forgotten() bool {
 	return len(r.Status.History) == 0 && r.Status.StorageNamespace != "" && r.helmFinalizer() &&
-		!r.Terminating() && (r.Triggered() || r.upgrading() || r.refusedBefore())
+		!r.Terminating() && (r.Triggered() || r.upgrading() || r.refusedBefore() || r.recoveryBegun())
+}
+
+// recoveryBegun reports whether a note of ours says that a recovery has begun, by
+// whatever process: repair asked for a reconcile, or reclaim was about to delete.
+func (r Release) recoveryBegun() bool {
+	return r.Annotations[contract.RequestedUID] != "" || r.Annotations[contract.ProcessedUID] != ""
 }
 
 // Concerns reports whether there is anything to decide about the live release:
