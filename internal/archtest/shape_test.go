@@ -36,7 +36,7 @@ func TestShapeOfTheCode(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			for _, problem := range shape(set, file, p.Name == "main") {
+			for _, problem := range shape(set, file, p) {
 				t.Errorf("%s/%s: %s", strings.TrimPrefix(p.ImportPath, module), name, problem)
 			}
 		}
@@ -61,13 +61,24 @@ func TestShapeCanFail(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if len(shape(set, file, false)) == 0 {
+		if len(shape(set, file, pkg{})) == 0 {
 			t.Errorf("%s is not caught", name)
+		}
+	}
+	for _, name := range clock() {
+		set := token.NewFileSet()
+		file, err := parser.ParseFile(set, "p.go", "package decide\nfunc f() { g(time."+name+") }\n", 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !slices.Contains(shape(set, file, pkg{ImportPath: module + "internal/planted/decide"}), "time."+name+": a decision is given the time") {
+			t.Errorf("time.%s in a decision is not caught", name)
 		}
 	}
 }
 
-func shape(set *token.FileSet, file *ast.File, isMain bool) (problems []string) {
+func shape(set *token.FileSet, file *ast.File, p pkg) (problems []string) {
+	isMain := p.Name == "main"
 	lines := set.File(file.Pos()).LineCount()
 	if lines > longFileLines || lines > fileLines && !givesReason(file) {
 		problems = append(problems, fmt.Sprintf("%d lines; the budget is %d, or %d with a comment \"Long because …\"", lines, fileLines, longFileLines))
@@ -93,12 +104,19 @@ func shape(set *token.FileSet, file *ast.File, isMain bool) (problems []string) 
 					problems = append(problems, "context.TODO cannot be cancelled")
 				case x.Name == "os" && sel.Sel.Name == "Exit" && !isMain:
 					problems = append(problems, "os.Exit skips deferred work; only main exits")
+				case x.Name == "time" && slices.Contains(clock(), sel.Sel.Name) && strings.HasSuffix(p.ImportPath, "/decide"):
+					problems = append(problems, "time."+sel.Sel.Name+": a decision is given the time")
 				}
 			}
 		}
 		return true
 	})
 	return problems
+}
+
+// clock is what of package time asks a clock.
+func clock() []string {
+	return []string{"Now", "Since", "Until", "After", "Tick", "Sleep", "NewTimer", "NewTicker", "AfterFunc"}
 }
 
 func generalShape(d *ast.GenDecl, isMain bool) (problems []string) {
