@@ -15,7 +15,7 @@ const module = "github.com/holdfast-project/holdfast/"
 
 // rule forbids edges from every package that from matches. A pattern is an
 // import path, relative to the module when it starts with "internal/" or
-// "cmd/"; "/..." at its end means the package and all below it.
+// "cmd/"; "/..." at its end means the package and all below it, "..." every package.
 type rule struct {
 	from string
 	// deps are forbidden anywhere among the package's dependencies: what the
@@ -33,29 +33,40 @@ var impure = []string{"os", "io/fs", "net", "net/http", "log", "log/slog", "cont
 
 func rules() []rule {
 	halfA := []string{"internal/evidence/...", "internal/journal/...", "internal/cleanup/...", "internal/preflight/...", "internal/render/..."}
+	manager := []string{"sigs.k8s.io/controller-runtime/pkg/manager", "sigs.k8s.io/controller-runtime/pkg/cache"}
 	return []rule{
-		{from: "internal/evidence", deps: []string{"k8s.io/...", "sigs.k8s.io/...", "helm.sh/...", "net", "internal/kube"},
+		{from: "internal/evidence/...", deps: []string{"k8s.io/...", "sigs.k8s.io/...", "helm.sh/...", "net", "internal/kube"},
 			why: "that nothing is sent before the evidence is accepted is proven by the linker"},
-		{from: "internal/journal", deps: []string{"k8s.io/...", "helm.sh/...", "internal/kube"},
+		{from: "internal/journal", deps: []string{"k8s.io/...", "sigs.k8s.io/...", "helm.sh/...", "net", "internal/kube"},
 			why: "the write side of the evidence knows files, not clusters"},
-		{from: "internal/durable", deps: []string{"k8s.io/...", "internal/evidence/...", "internal/journal/...", "internal/identity"},
+		{from: "internal/durable", deps: []string{"k8s.io/...", "helm.sh/...", "net", "internal/..."},
 			why: "durable publication knows no file name and no meaning"},
 		{from: "internal/identity", deps: []string{"k8s.io/...", "internal/...", "net"},
 			why: "everything else may import it, the pure packages too"},
 		{from: "internal/strictjson", deps: []string{"k8s.io/...", "internal/...", "net"},
 			why: "decoding evidence needs the standard library alone"},
-		{from: "internal/kube", deps: append([]string{"internal/plunger/...", "internal/ui", "sigs.k8s.io/controller-runtime/pkg/manager", "sigs.k8s.io/controller-runtime/pkg/cache"}, halfA...),
+		{from: "internal/apipath", deps: []string{"k8s.io/...", "net", "internal/..."},
+			why: "commands are printed for people without a cluster at hand (A7.1)"},
+		{from: "internal/imageindex", deps: []string{"internal/..."},
+			why: "a registry is asked about names and answers with digests"},
+		{from: "internal/manual", deps: []string{"k8s.io/...", "net"},
+			why: "evidence is inspected offline"},
+		{from: "internal/kube", deps: slices.Concat([]string{"internal/plunger/...", "internal/ui"}, manager, halfA),
 			why: "the one package that writes to a cluster takes identities, not decisions"},
 		{from: "internal/redact", deps: []string{"k8s.io/client-go/..."}, why: "redaction works on text"},
 		{from: "internal/ui", deps: []string{"k8s.io/...", "internal/evidence/..."}, why: "what a person sees is text by then"},
 		{from: "internal/cleanup/decide", deps: []string{"k8s.io/...", "internal/kube", "internal/evidence/..."}, direct: impure,
 			why: "a decision is a pure function of what was read"},
-		{from: "internal/preflight/decide", deps: []string{"k8s.io/client-go/kubernetes", "k8s.io/client-go/rest", "internal/kube"}, direct: impure,
+		{from: "internal/preflight/decide", deps: []string{"k8s.io/client-go/...", "internal/kube", "internal/evidence/...", "internal/render/..."}, direct: impure,
 			why: "a decision is a pure function of what was read"},
-		{from: "internal/plunger/decide", deps: []string{"k8s.io/client-go/kubernetes", "k8s.io/client-go/rest", "internal/kube"}, direct: impure,
-			why: "a decision is a pure function of what was read"},
-		{from: "internal/cleanup", deps: []string{"internal/preflight/...", "internal/render/...", "helm.sh/...", "internal/ui"},
+		{from: "internal/plunger/decide", deps: []string{"k8s.io/...", "sigs.k8s.io/controller-runtime/...", "net", "internal/kube"}, direct: impure,
+			why: "a decision is a pure function of what was read, and its types are plain values"},
+		{from: "internal/cleanup/...", deps: []string{"internal/preflight/...", "internal/render/...", "helm.sh/..."},
 			why: "cleanup creates nothing and renders nothing"},
+		{from: "internal/cleanup", deps: []string{"internal/ui"},
+			why: "the engine reports through an interface"},
+		{from: "internal/cleanup/advice", deps: []string{"k8s.io/...", "net", "internal/kube"},
+			why: "evidence is read and reported offline too"},
 		{from: "internal/preflight", direct: []string{"helm.sh/...", "internal/ui"},
 			why: "the run renders through internal/render and reports through an interface"},
 		{from: "internal/render", deps: []string{"internal/journal", "internal/kube", "internal/evidence/..."},
@@ -68,16 +79,30 @@ func rules() []rule {
 			why: "the two commands share a core and nothing above it"},
 		{from: "cmd/flux-plunger", deps: append([]string{"internal/cli/preflight"}, halfA...), why: "the two commands share a core and nothing above it"},
 		{from: "internal/plunger/...", deps: halfA, why: "the two halves share a core and nothing above it"},
-		{from: "internal/plunger/gather", deps: []string{"sigs.k8s.io/controller-runtime/pkg/cache"},
+		{from: "internal/plunger/contract", deps: []string{"..."},
+			why: "a name that objects in clusters carry depends on nothing"},
+		{from: "internal/plunger/payload", deps: []string{"internal/kube"},
+			why: "it works on bytes"},
+		{from: "internal/plunger/gather", deps: manager,
 			why: "a decision rests on live reads, never on a cache"},
-		{from: "internal/plunger/drain", direct: []string{"sigs.k8s.io/controller-runtime/pkg/manager", "sigs.k8s.io/controller-runtime/pkg/cache"},
+		{from: "internal/plunger/fence", deps: manager,
+			why: "a write names what a live read returned"},
+		{from: "internal/plunger/walk", deps: manager,
+			why: "a write rests on a live read"},
+		{from: "internal/plunger/observe", deps: manager,
+			why: "an event also arrives when the manager has stopped (B6.3)"},
+		{from: "internal/plunger/drain", deps: manager,
 			why: "when the drain runs the manager and its caches are gone"},
 		{from: "internal/plunger", deps: []string{"internal/plunger/unfence", "internal/plunger/hook"},
 			why: "the controller drops a fence on proof; letting go without it is the hook's and a person's (B5.3)"},
-		{from: "internal/plunger/hook", deps: []string{"sigs.k8s.io/controller-runtime/pkg/manager", "sigs.k8s.io/controller-runtime/pkg/cache"},
+		{from: "internal/plunger/hook", deps: manager,
 			why: "what lets a release go reads it live"},
-		{from: "internal/plunger/unfence", deps: []string{"sigs.k8s.io/controller-runtime/pkg/manager", "sigs.k8s.io/controller-runtime/pkg/cache"},
+		{from: "internal/plunger/unfence", deps: manager,
 			why: "what lets a release go reads it live"},
+		{from: "internal/plunger/hook", deps: []string{"internal/plunger/fence", "internal/plunger/drain"},
+			why: "its writes to releases are those of unfence"},
+		{from: "internal/plunger/unfence", deps: []string{"internal/plunger/fence"},
+			why: "it lets go with patches that test what they remove, and holds nothing (B7.3)"},
 	}
 }
 
@@ -150,6 +175,11 @@ func TestImportRules(t *testing.T) {
 	for _, problem := range broken(graph, rules()) {
 		t.Error(problem)
 	}
+	for _, r := range rules() {
+		if graph[module+strings.TrimSuffix(r.from, "/...")].ImportPath == "" {
+			t.Errorf("a rule is for %s, which is no package", r.from)
+		}
+	}
 }
 
 // A rule must be able to fail: a graph with each forbidden edge planted is
@@ -209,7 +239,7 @@ func matches(pattern, path string) bool {
 	if root, ok := strings.CutSuffix(pattern, "/..."); ok {
 		return path == root || strings.HasPrefix(path, root+"/")
 	}
-	return pattern == path
+	return pattern == path || pattern == "..."
 }
 
 // pkg is the part of "go list -json" that the rules need.

@@ -6,8 +6,8 @@
 // that no fence is left; every release that is let go, and every one that could
 // not be, is named (B7.4). It may be run again at any time.
 //
-// It must not import a manager or a cache. Its writes to releases are those of
-// package unfence.
+// It must not import a manager, a cache, fence or drain. Its writes to releases are
+// those of package unfence.
 package hook
 
 import (
