@@ -42,7 +42,7 @@ test: ## run every test, on a real control plane
 	go test -timeout 30m ./...
 
 .PHONY: lint
-lint: ## static analysis and import rules
+lint: ## static analysis
 	$(GOLANGCI_LINT) run ./...
 
 .PHONY: verify
