@@ -1,4 +1,7 @@
-// Package kube is the one package that sends requests to a cluster.
+// Package kube makes the requests to a cluster: every write that was decided here,
+// and every live read that a decision rests on. Beside it are only flux-plunger's
+// watch and its hold on the Lease, which are controller-runtime's and client-go's
+// and are wired in internal/plunger.
 //
 // It owns clients made from given bytes, the exact writes (create once, delete
 // by identity, patch by identity), metadata-only reads, and the one judgement of
@@ -7,8 +10,9 @@
 //
 // Its invariants: a write names an object by UID, and an empty UID is an error
 // before anything is sent; one call of a write is at most one request on the
-// wire; an answer without the Audit-ID that the request carried proves nothing;
-// what a read returns is identity and never the contents of a Secret (A6.8).
+// wire; an answer without the Audit-ID that the request carried proves nothing; no
+// contents of a Secret come back (A6.8), but to GetSecret, for the repair of what is
+// in it (B10.1), in a value of which no format verb shows more than the name.
 //
 // It must not import any package of the two halves, nor a manager or a cache:
 // it is given identities and returns what was answered, and decides nothing.
