@@ -70,7 +70,7 @@ func slotOf(b *bench, object identity.Object) identity.Slot {
 
 // A6.9, A6.8: the result is published in its strict form, the error file always
 // exists, and observations hold identities.
-func TestA6_9Published(t *testing.T) {
+func TestA6_9_Published(t *testing.T) {
 	bubble(t, "complete", func(t *testing.T) {
 		b := newBench(t, Acknowledged, Acknowledged, WithChild)
 		outcome := b.run()
@@ -159,7 +159,7 @@ func (b *bench) names(dir string) []string {
 }
 
 // A6.2: on another cluster nothing but the identity is read.
-func TestA6_2NothingIsSentElsewhere(t *testing.T) {
+func TestA6_2_NothingIsSentElsewhere(t *testing.T) {
 	bubble(t, "another cluster", func(t *testing.T) {
 		b := newBench(t, Acknowledged, Acknowledged, WithChild)
 		b.cluster.cluster.KubeSystemUID = UID("another")
@@ -253,7 +253,7 @@ func TestTimes(t *testing.T) {
 
 // A6.10: a signal stops the sending, no result is written, no request is left
 // behind; at every moment of a cleanup. A6.11: the same command again finishes.
-func TestA6_10InterruptedAtEveryRequest(t *testing.T) {
+func TestA6_10_InterruptedAtEveryRequest(t *testing.T) {
 	cause := errors.New("SIGTERM")
 	ended := 0
 	for n := 0; ended == 0; n++ {

@@ -58,7 +58,7 @@ func (f *failing) Publish(result evidence.Result) (string, error) {
 
 // A6.10: when a file of the record cannot be written, at whichever call, there
 // is an error and no result, and nothing more is sent.
-func TestA6_10RecordFails(t *testing.T) {
+func TestA6_10_RecordFails(t *testing.T) {
 	for failAt, done := 1, false; !done; failAt++ {
 		synctest.Test(t, func(t *testing.T) {
 			b := newBench(t, Acknowledged, Acknowledged, WithChild, Uncertain)
@@ -88,7 +88,7 @@ func TestA6_10RecordFails(t *testing.T) {
 
 // A6.10: after the result is durable a signal changes nothing, and one during
 // its publication comes too late.
-func TestA6_10SignalAfterTheResult(t *testing.T) {
+func TestA6_10_SignalAfterTheResult(t *testing.T) {
 	bubble(t, "", func(t *testing.T) {
 		b := newBench(t, Acknowledged)
 		ctx, cancel := context.WithCancel(context.Background())
@@ -101,7 +101,7 @@ func TestA6_10SignalAfterTheResult(t *testing.T) {
 
 // A6.10: and one that comes before it, when everything was concluded, still
 // means that no result is written.
-func TestA6_10SignalBeforeTheResult(t *testing.T) {
+func TestA6_10_SignalBeforeTheResult(t *testing.T) {
 	bubble(t, "", func(t *testing.T) {
 		b := newBench(t, Acknowledged, Uncertain)
 		ctx, cancel := context.WithCancel(context.Background())
@@ -134,7 +134,7 @@ func (l *late) Publish(result evidence.Result) (string, error) {
 }
 
 // A6.9, A6.8: one line per failed request, redacted, whatever a server says.
-func TestA6_9ErrorLines(t *testing.T) {
+func TestA6_9_ErrorLines(t *testing.T) {
 	bubble(t, "", func(t *testing.T) {
 		b := newBench(t, Acknowledged, Acknowledged, WithChild)
 		var failures atomic.Int32
@@ -164,7 +164,7 @@ func TestA6_9ErrorLines(t *testing.T) {
 // A6.9: a line for each resource that is not confirmed absent, and none for the
 // others: for what the barrier kept, and for what was not even asked for because the
 // cluster is another one.
-func TestA6_9EachUnconfirmedResourceHasALine(t *testing.T) {
+func TestA6_9_EachUnconfirmedResourceHasALine(t *testing.T) {
 	lines := func(b *bench) string {
 		outcome := b.run()
 		return string(b.read(path.Join(path.Dir(outcome.Path), "preflight-cleanup.err")))
@@ -211,7 +211,7 @@ func TestReadbackOfAnAbsentNamespace(t *testing.T) {
 }
 
 // A6.8: what a readback keeps is identity, whatever else the Meta holds.
-func TestA6_8ReadbacksKeepIdentity(t *testing.T) {
+func TestA6_8_ReadbacksKeepIdentity(t *testing.T) {
 	bubble(t, "", func(t *testing.T) {
 		b := newBench(t, Acknowledged, Acknowledged, WithChild)
 		secret := b.object("secret")
@@ -235,7 +235,7 @@ func TestA6_8ReadbacksKeepIdentity(t *testing.T) {
 }
 
 // A6.11: every resource is verified again, and a result that was complete stays.
-func TestA6_11Converges(t *testing.T) {
+func TestA6_11_Converges(t *testing.T) {
 	bubble(t, "", func(t *testing.T) {
 		b := newBench(t, Acknowledged, Acknowledged, WithChild, WithChild, WithChild)
 		for range 3 {
@@ -247,7 +247,7 @@ func TestA6_11Converges(t *testing.T) {
 }
 
 // A5.11, A6.2: an empty registry and an attempt without a start are complete.
-func TestA5_11Nothing(t *testing.T) {
+func TestA5_11_Nothing(t *testing.T) {
 	bubble(t, "nothing started", func(t *testing.T) {
 		b := newBench(t)
 		if got := b.outcomes(b.run().Result); !strings.HasSuffix(got, "complete") || len(b.cluster.deletes()) > 0 {

@@ -14,7 +14,7 @@ import (
 // A6.2, A6.10: whichever reading of the cluster's identity fails, nothing is claimed
 // that rests on it and nothing is deleted after it; the result says why it failed, and
 // the same command heals it.
-func TestA6_2EachFailedReadingOfTheIdentity(t *testing.T) {
+func TestA6_2_EachFailedReadingOfTheIdentity(t *testing.T) {
 	for reading, want := range []string{
 		"migration=unreadable secret=retained network-policy=retained ",
 		"migration=unreadable secret=retained network-policy=retained ",
@@ -53,7 +53,7 @@ func TestA6_2EachFailedReadingOfTheIdentity(t *testing.T) {
 
 // A6.5, A6.9: the result itself says what refused a deletion, of each kind of resource,
 // redacted; and no longer once the deletion was accepted.
-func TestA6_9ResultSaysWhatRefusedADeletion(t *testing.T) {
+func TestA6_9_ResultSaysWhatRefusedADeletion(t *testing.T) {
 	for _, kind := range []string{"Job", "Secret", "NetworkPolicy"} {
 		for _, times := range []int32{1, 1000} {
 			bubble(t, kind, func(t *testing.T) {

@@ -127,7 +127,7 @@ func expected(code int, body, audit string) Outcome {
 
 // A3.7, A3.5: every status code, with every kind of body, Audit-ID and
 // Retry-After, through client-go: the outcome, and one request each.
-func TestA37EveryAnswer(t *testing.T) {
+func TestA3_7_EveryAnswer(t *testing.T) {
 	counts := map[Outcome]int{}
 	cells := 0
 	network := &answers{}
@@ -192,7 +192,7 @@ func checkCreated(t *testing.T, cell string, created Created, code int) {
 
 // A3.7: two requests on the wire leave the outcome unknown, whatever the last
 // one was answered: the first may have created the object.
-func TestA37TwoRequestsAreUnknown(t *testing.T) {
+func TestA3_7_TwoRequestsAreUnknown(t *testing.T) {
 	for _, code := range []int{201, 403, 429} {
 		for _, body := range bodies(code) {
 			got := answer{call: call{verb: "create", object: testJob(), auditID: "id"}, attempts: 2, connected: true, code: code, auditIDs: []string{"id"}, body: []byte(body)}
@@ -205,7 +205,7 @@ func TestA37TwoRequestsAreUnknown(t *testing.T) {
 
 // A3.7: only a request without a connection is not sent; one with a connection
 // and without an answer is unknown.
-func TestA37NotSent(t *testing.T) {
+func TestA3_7_NotSent(t *testing.T) {
 	for _, row := range []struct {
 		attempts  int
 		connected bool
@@ -220,7 +220,7 @@ func TestA37NotSent(t *testing.T) {
 
 // A4.1: a context that is done sends nothing; a request that could not be
 // recognised again is not sent either.
-func TestA41NothingIsSent(t *testing.T) {
+func TestA4_1_NothingIsSent(t *testing.T) {
 	network := &answers{code: 201, header: http.Header{}}
 	c := over(t, network)
 	done, cancel := context.WithCancel(t.Context())
@@ -250,7 +250,7 @@ func TestA41NothingIsSent(t *testing.T) {
 
 // A6.2a: of all answers to a GET, only a NotFound of exactly this object with
 // our Audit-ID is an absence, and only a whole object with a UID is presence.
-func TestA62aAbsenceAndPresence(t *testing.T) {
+func TestA6_2a_AbsenceAndPresence(t *testing.T) {
 	notFound := `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"NotFound","details":{"name":"` + testJob().Name + `","group":"batch","kind":"jobs"},"code":404}`
 	counts := map[Presence]int{}
 	network := &answers{}
@@ -293,7 +293,7 @@ func TestA62aAbsenceAndPresence(t *testing.T) {
 
 // An empty object, a gateway's page or a list of another kind is not an empty
 // list: it must not read as "no Pods" (A6.3).
-func TestA63OnlyAListIsAList(t *testing.T) {
+func TestA6_3_OnlyAListIsAList(t *testing.T) {
 	item := `{"metadata":{"name":"p","namespace":"ns","uid":"` + testUID + `"}}`
 	whole := `{"kind":"PartialObjectMetadataList","apiVersion":"meta.k8s.io/v1","metadata":{},"items":[` + item + `]}`
 	for name, row := range map[string]struct {
@@ -322,7 +322,7 @@ func TestA63OnlyAListIsAList(t *testing.T) {
 
 // A list whose pages do not end is an error when a page refers to itself, and at the
 // latest with the caller's context.
-func TestA42ListWithoutAnEnd(t *testing.T) {
+func TestA4_2_ListWithoutAnEnd(t *testing.T) {
 	page := `{"kind":"PodList","apiVersion":"v1","metadata":{"continue":"%s"},"items":[]}`
 	var pages atomic.Int64
 	always := func(next func() string) roundTripper {
@@ -361,7 +361,7 @@ func TestA42ListWithoutAnEnd(t *testing.T) {
 }
 
 // What a delete or a patch was answered, by type (A6.5).
-func TestA65Settle(t *testing.T) {
+func TestA6_5_Settle(t *testing.T) {
 	job := testJob()
 	job.UID = testUID
 	status := func(code int, reason, details string) string {
@@ -432,7 +432,7 @@ func TestDeleteNeedsAnExactIdentity(t *testing.T) {
 }
 
 // The body of a DELETE carries the UID and the policy (A6.3, A6.7).
-func TestA63DeleteBody(t *testing.T) {
+func TestA6_3_DeleteBody(t *testing.T) {
 	var sent bytes.Buffer
 	job := testJob()
 	job.UID = testUID

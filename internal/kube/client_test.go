@@ -41,7 +41,7 @@ func plain(server string) []byte {
 }
 
 // A5.3: what a kubeconfig must be; nothing is sent for any of these.
-func TestA53Kubeconfig(t *testing.T) {
+func TestA5_3_Kubeconfig(t *testing.T) {
 	for name, row := range map[string]struct {
 		kubeconfig []byte
 		context    string
@@ -88,7 +88,7 @@ func testCreate() CreateRequest {
 
 // A3.7: an exec plugin is named before it runs, and one whose login fails sends
 // nothing, so that the create is settled.
-func TestA37ExecPlugin(t *testing.T) {
+func TestA3_7_ExecPlugin(t *testing.T) {
 	dir := t.TempDir()
 	plugin := filepath.Join(dir, "login")
 	if err := os.WriteFile(plugin, []byte("#!/bin/sh\ntouch "+dir+"/ran\nexit 1\n"), 0o700); err != nil {
@@ -116,7 +116,7 @@ func TestA37ExecPlugin(t *testing.T) {
 // A3.7, A4.1, A6.10: a login that hangs, such as one that waits for somebody at a
 // browser, holds up no request longer than its bound and no signal: nothing has been
 // sent, and nothing is sent for it when the login ends later.
-func TestA41HangingLogin(t *testing.T) {
+func TestA4_1_HangingLogin(t *testing.T) {
 	dir := t.TempDir()
 	pipe, plugin := filepath.Join(dir, "pipe"), filepath.Join(dir, "login")
 	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
@@ -160,7 +160,7 @@ func TestA41HangingLogin(t *testing.T) {
 }
 
 // A6.8: no body is ever logged, however verbose klog is.
-func TestA68BodiesAreNotLogged(t *testing.T) {
+func TestA6_8_BodiesAreNotLogged(t *testing.T) {
 	var flags flag.FlagSet
 	klog.InitFlags(&flags)
 	var logged bytes.Buffer
@@ -199,7 +199,7 @@ func TestA68BodiesAreNotLogged(t *testing.T) {
 }
 
 // A4.1: once a create is on its way, nothing the caller does cancels it.
-func TestA41InFlightCreateIsNotCancelled(t *testing.T) {
+func TestA4_1_InFlightCreateIsNotCancelled(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	network := &answers{code: 201, header: http.Header{"Audit-Id": {"echo"}}, body: bodies(201)["object"]}
 	c := over(t, roundTripper(func(r *http.Request) (*http.Response, error) {
@@ -219,7 +219,7 @@ func TestA41InFlightCreateIsNotCancelled(t *testing.T) {
 }
 
 // A6.9: what reached the wire is counted, repeated reads too.
-func TestA69RequestsAreCounted(t *testing.T) {
+func TestA6_9_RequestsAreCounted(t *testing.T) {
 	network := &answers{code: 503, header: http.Header{"Retry-After": {"0"}}}
 	c := over(t, network)
 	c.Observe(t.Context(), testJob())
@@ -235,7 +235,7 @@ func TestA69RequestsAreCounted(t *testing.T) {
 }
 
 // A4.2b: Warning headers reach the callback.
-func TestA42bWarnings(t *testing.T) {
+func TestA4_2b_Warnings(t *testing.T) {
 	var warned []string
 	network := &answers{code: 200, header: http.Header{"Warning": {`299 - "would violate PodSecurity"`, `299 - "second"`, "broken"}}}
 	c, err := newForConfig(&rest.Config{Host: "http://cluster.invalid", Transport: network}, Options{Warn: func(text string) { warned = append(warned, text) }})

@@ -17,7 +17,7 @@ import (
 
 // A6.12, A3.9: under a namespaced Role everything it grants works, and what it
 // does not grant is refused, by type.
-func TestA612NamespacedRole(t *testing.T) {
+func TestA6_12_NamespacedRole(t *testing.T) {
 	cp, namespace := plane(t)
 	role := fmt.Sprintf(`{apiVersion: v1, kind: ServiceAccount, metadata: {name: cleaner, namespace: %[1]s}}
 ---
@@ -81,7 +81,7 @@ func TestA612NamespacedRole(t *testing.T) {
 }
 
 // A3.9, A6.2: a namespace that is not there reads absent, not unreadable.
-func TestA62NamespaceThatIsNotThere(t *testing.T) {
+func TestA6_2_NamespaceThatIsNotThere(t *testing.T) {
 	cp, _ := plane(t)
 	reading := admin(t, cp).ClusterIdentity(t.Context(), "no-such-namespace")
 	if reading.Namespace.Presence != Absent || reading.KubeSystem.Presence != Present {
@@ -91,7 +91,7 @@ func TestA62NamespaceThatIsNotThere(t *testing.T) {
 
 // A4.2b: a dry run returns the object as it would be stored, the server's
 // warnings, and stores nothing.
-func TestA42bDryRunOnTheRealServer(t *testing.T) {
+func TestA4_2b_DryRunOnTheRealServer(t *testing.T) {
 	cp, namespace := plane(t)
 	label := fmt.Sprintf("{apiVersion: v1, kind: Namespace, metadata: {name: %s, labels: {pod-security.kubernetes.io/warn: restricted}}}", namespace)
 	if err := cp.ApplyYAML(t.Context(), []byte(label)); err != nil {
@@ -121,7 +121,7 @@ func TestA42bDryRunOnTheRealServer(t *testing.T) {
 }
 
 // A4.5: what the run reads while it waits.
-func TestA45ReadsOfTheRun(t *testing.T) {
+func TestA4_5_ReadsOfTheRun(t *testing.T) {
 	cp, namespace := plane(t)
 	if err := cp.RegisterImage("example.test/talker", controlplane.Program{Path: "/bin/sh", Args: []string{"-c", "for i in 1 2 3 4 5 6 7 8 9; do echo line-$i; done; echo done"}}); err != nil {
 		t.Fatal(err)
@@ -167,7 +167,7 @@ func TestA45ReadsOfTheRun(t *testing.T) {
 
 // A4.3: what selects Pods in a live namespace, with the API's own rules for
 // selectors that are empty.
-func TestA43Selectors(t *testing.T) {
+func TestA4_3_Selectors(t *testing.T) {
 	cp, namespace := plane(t)
 	template := `template: {metadata: {labels: {app: web}}, spec: {containers: [{name: c, image: example.test/none}]}}`
 	stream := strings.ReplaceAll(`{apiVersion: v1, kind: Service, metadata: {name: web, namespace: NS}, spec: {selector: {app: web}, ports: [{port: 80}]}}
@@ -221,7 +221,7 @@ func TestA43Selectors(t *testing.T) {
 
 // A6.13: the printed command deletes exactly the object it names, and the API
 // server refuses it for another UID. Run by a shell and kubectl, as a person does.
-func TestA613ManualCommand(t *testing.T) {
+func TestA6_13_ManualCommand(t *testing.T) {
 	if _, err := exec.LookPath("kubectl"); err != nil {
 		t.Skip("there is no kubectl")
 	}
@@ -262,7 +262,7 @@ func TestA613ManualCommand(t *testing.T) {
 
 // A list is read whole, page by page, and no read names a resourceVersion, so
 // that the API server answers from a quorum (A6.8).
-func TestA68ListIsReadWhole(t *testing.T) {
+func TestA6_8_ListIsReadWhole(t *testing.T) {
 	cp, namespace := plane(t)
 	c := admin(t, cp)
 	const n = pageSize + 3

@@ -156,7 +156,7 @@ func is[T error](err error) bool {
 
 // A3.5, A3.7: a create of each kind is one POST with our Audit-ID, and the UID is
 // the live object's.
-func TestA35CreateOnTheRealServer(t *testing.T) {
+func TestA3_5_CreateOnTheRealServer(t *testing.T) {
 	cp, namespace := plane(t)
 	c := admin(t, cp)
 	policy := identity.Object{APIVersion: "networking.k8s.io/v1", Kind: "NetworkPolicy", Namespace: namespace, Name: "np"}
@@ -186,7 +186,7 @@ func TestA35CreateOnTheRealServer(t *testing.T) {
 }
 
 // A3.7: what the real server's refusals are taken for.
-func TestA37RefusalsOfTheRealServer(t *testing.T) {
+func TestA3_7_RefusalsOfTheRealServer(t *testing.T) {
 	cp, namespace := plane(t)
 	c := admin(t, cp)
 	quota := fmt.Sprintf("{apiVersion: v1, kind: ResourceQuota, metadata: {name: q, namespace: %s}, spec: {hard: {secrets: \"1\"}}}", namespace)
@@ -236,7 +236,7 @@ func TestA37RefusalsOfTheRealServer(t *testing.T) {
 
 // A3.7, A4.2b: a webhook that is dead or hangs leaves a create unknown, and the
 // dry run finds it before anything is created.
-func TestA37WebhookOnTheRealServer(t *testing.T) {
+func TestA3_7_WebhookOnTheRealServer(t *testing.T) {
 	cp, namespace := plane(t)
 	c := admin(t, cp)
 	hook := fmt.Sprintf(`{apiVersion: admissionregistration.k8s.io/v1, kind: ValidatingWebhookConfiguration, metadata: {name: dead}, webhooks: [{
@@ -261,7 +261,7 @@ func TestA37WebhookOnTheRealServer(t *testing.T) {
 
 // A6.3, A6.5: the UID precondition is the server's, and its answers are told
 // apart by type.
-func TestA63DeleteOnTheRealServer(t *testing.T) {
+func TestA6_3_DeleteOnTheRealServer(t *testing.T) {
 	cp, namespace := plane(t)
 	c := admin(t, cp)
 	made := mustCreate(t, c, configMapAt(namespace, "c"), object(configMapAt(namespace, "c"), nil))
@@ -293,7 +293,7 @@ func TestA63DeleteOnTheRealServer(t *testing.T) {
 
 // A4.2c, A6.3: a suspended Job has no Pod; released by its UID it has one; a
 // foreground delete takes both.
-func TestA42cReleaseOnTheRealServer(t *testing.T) {
+func TestA4_2c_ReleaseOnTheRealServer(t *testing.T) {
 	cp, namespace := plane(t)
 	c := admin(t, cp)
 	place := jobAt(namespace, "j")
@@ -353,7 +353,7 @@ func (r recorder) RoundTrip(request *http.Request) (*http.Response, error) {
 }
 
 // A6.8: the data of a Secret does not come back, whatever is done to it.
-func TestA68SecretDataDoesNotComeBack(t *testing.T) {
+func TestA6_8_SecretDataDoesNotComeBack(t *testing.T) {
 	cp, namespace := plane(t)
 	var seen bytes.Buffer
 	config := cp.AdminConfig()

@@ -10,7 +10,7 @@ import (
 
 // A3.3, A6.8: on a real API server a policy does see the Secret that is deleted, and
 // its words are the ones that are left out.
-func TestA33PolicyOnTheRealServer(t *testing.T) {
+func TestA3_3_PolicyOnTheRealServer(t *testing.T) {
 	cp, namespace := plane(t)
 	c := admin(t, cp)
 	policy := fmt.Sprintf(`{apiVersion: admissionregistration.k8s.io/v1, kind: ValidatingAdmissionPolicy, metadata: {name: %[1]s}, spec: {

@@ -11,7 +11,7 @@ import (
 
 // B3.2: a gateway's page is not an absence, and a write whose answer asks to be
 // sent again is sent once.
-func TestB32ForeignAnswersAndRepeatedWrites(t *testing.T) {
+func TestB3_2_ForeignAnswersAndRepeatedWrites(t *testing.T) {
 	configMaps := Resource{Version: "v1", Plural: "configmaps", Kind: "ConfigMap"}
 	notFound := `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"NotFound","details":{"name":"c","kind":"configmaps"},"code":404}`
 	for name, row := range map[string]struct {
@@ -51,7 +51,7 @@ func TestB32ForeignAnswersAndRepeatedWrites(t *testing.T) {
 }
 
 // B3.2, A6.2a, A3.7: the answers to a guarded patch, judged as every write's.
-func TestB32AnswersToAPatch(t *testing.T) {
+func TestB3_2_AnswersToAPatch(t *testing.T) {
 	configMaps := Resource{Version: "v1", Plural: "configmaps", Kind: "ConfigMap"}
 	status := func(code int, reason, details string) string {
 		return fmt.Sprintf(`{"kind":"Status","apiVersion":"v1","status":"Failure","reason":%q,"details":%s,"code":%d}`, reason, details, code)

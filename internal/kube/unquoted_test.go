@@ -15,7 +15,7 @@ import (
 // A3.3, A6.8: whoever refuses the deletion of a Secret may quote it, and a cleanup
 // does not know its values. What is told is the code, the reason and who refused; of
 // every other object the whole.
-func TestA33RefusedDeletionOfASecret(t *testing.T) {
+func TestA3_3_RefusedDeletionOfASecret(t *testing.T) {
 	const value = "Hunter2-value"
 	for name, row := range map[string]struct {
 		code            int
@@ -58,7 +58,7 @@ func TestA33RefusedDeletionOfASecret(t *testing.T) {
 }
 
 // A3.3: neither does a warning beside an accepted deletion, and it is not hushed up.
-func TestA33WarningBesideADeletionOfASecret(t *testing.T) {
+func TestA3_3_WarningBesideADeletionOfASecret(t *testing.T) {
 	for kind, object := range map[string]identity.Object{"Secret": secretAt("ns", "s"), "Job": testJob()} {
 		object.UID = testUID
 		var warned []string

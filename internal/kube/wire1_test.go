@@ -98,7 +98,7 @@ func respond(code int, headers string, body bool) func(*hostile, *tls.Conn) {
 
 // A3.7: one create is at most one complete POST, whatever an HTTP/1.1 server
 // does, and what is not known stays unknown.
-func TestA37OnePostHTTP1(t *testing.T) { runAll(t, cases1(), 400) }
+func TestA3_7_OnePostHTTP1(t *testing.T) { runAll(t, cases1(), 400) }
 
 // Control: client-go as it is used everywhere sends the same create again, so
 // the servers above do invite a repetition.
@@ -162,7 +162,7 @@ func respond429(h *hostile, c *tls.Conn, r *http.Request) {
 
 // A3.7: a refused connection, a certificate that is not trusted and a login that
 // fails are not sent. A create is then settled, and may be begun again.
-func TestA37NeverConnected(t *testing.T) {
+func TestA3_7_NeverConnected(t *testing.T) {
 	h := newHostile(t, "http/1.1", respond(201, "", true))
 	refused := rest.CopyConfig(h.config)
 	refused.Host = "https://127.0.0.1:1"

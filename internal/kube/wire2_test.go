@@ -161,4 +161,4 @@ func atTheEnd(do func(*session, *stream) bool) func(*hostile, *tls.Conn) {
 
 // A3.7: one create is at most one complete POST over HTTP/2 too, where a stream
 // may be refused and a connection be told to go away at any moment.
-func TestA37OnePostHTTP2(t *testing.T) { runAll(t, cases2(), 700) }
+func TestA3_7_OnePostHTTP2(t *testing.T) { runAll(t, cases2(), 700) }

@@ -17,7 +17,7 @@ func job() identity.Object {
 }
 
 // A6.13, A6.7: the whole line, as a person sees it.
-func TestA613Line(t *testing.T) {
+func TestA6_13_Line(t *testing.T) {
 	for _, row := range []struct{ apiVersion, kind, path, policy string }{
 		{"batch/v1", "Job", "/apis/batch/v1/namespaces/ns/jobs/job-1", "Foreground"},
 		{"v1", "Pod", "/api/v1/namespaces/ns/pods/job-1", "Foreground"},
@@ -36,7 +36,7 @@ func TestA613Line(t *testing.T) {
 }
 
 // A7.1, A6.13: only UUIDs and known, well-formed places enter a command.
-func TestA613Refused(t *testing.T) {
+func TestA6_13_Refused(t *testing.T) {
 	for name, spoil := range map[string]func(*identity.Object, *string){
 		"no uid":             func(o *identity.Object, _ *string) { o.UID = "" },
 		"injected uid":       func(o *identity.Object, _ *string) { o.UID = uid + `"}}';rm -rf ~;'` },

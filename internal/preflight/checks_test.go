@@ -108,7 +108,7 @@ func (d *drawnOut) Selectors(ctx context.Context, _ string) ([]kube.Selector, er
 // A4.1, A4.2: whatever the cluster is asked before anything is created, it cannot
 // keep the run waiting for ever. The refusal names the step and the time, and leaves
 // nothing.
-func TestA4_1EveryQuestionBeforeTheFirstCreateEnds(t *testing.T) {
+func TestA4_1_EveryQuestionBeforeTheFirstCreateEnds(t *testing.T) {
 	for _, question := range []string{"identity", "capabilities", "permissions", "jobs", "pods", "dry run", "selectors"} {
 		t.Run(question, func(t *testing.T) {
 			one := try(t, exampleProfile(t), func(one *trial) {

@@ -115,7 +115,7 @@ func judgeFault(t *testing.T, one *trial, fault durabletest.Fault, op durabletes
 // A4.1, A1.1: every operation fails with which the directory is made. The refusal says
 // whether anything is left on the disk, and after what it says has been done the same
 // command passes.
-func TestA4_1WhatAnUnfinishedDirectoryLeaves(t *testing.T) {
+func TestA4_1_WhatAnUnfinishedDirectoryLeaves(t *testing.T) {
 	profile := exampleProfile(t)
 	trace := try(t, profile, func(*trial) {}).model.disk.Trace()
 	made := slices.IndexFunc(trace, func(op durabletest.Op) bool { return strings.HasSuffix(op.Path, "/upgrade-preflight") })

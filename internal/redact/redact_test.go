@@ -25,7 +25,7 @@ func knowing(values ...string) *Redactor {
 }
 
 // A6.8, A3.8: every encoding in which a program could print a value.
-func TestA68EveryFormIsRemoved(t *testing.T) {
+func TestA6_8_EveryFormIsRemoved(t *testing.T) {
 	marshalled, err := json.Marshal(map[string]string{"k": canary})
 	if err != nil {
 		t.Fatal(err)
@@ -99,7 +99,7 @@ func TestValuesOfSeveralLines(t *testing.T) {
 }
 
 // A3.8: credentials that nobody told the redactor of.
-func TestA38Credentials(t *testing.T) {
+func TestA3_8_Credentials(t *testing.T) {
 	key := "-----BEGIN RSA PRIVATE KEY-----\nMIIEow\nIBAAK\n-----END RSA PRIVATE KEY-----"
 	for _, row := range []struct{ text, want string }{
 		{"Authorization: Bearer abcdefgh.ijklmnop.q", "Authorization: Bearer [redacted]"},
@@ -122,7 +122,7 @@ func TestA38Credentials(t *testing.T) {
 
 // A6.8: however a log is cut into writes, what comes out is what the whole text
 // gives, and no part of a value.
-func TestA68AnyChunking(t *testing.T) {
+func TestA6_8_AnyChunking(t *testing.T) {
 	secrets := []string{"hunter2-hunter2", "aaaa", strings.Repeat("long", 3000), "-----BEGIN EC PRIVATE KEY-----\nabc\n-----END EC PRIVATE KEY-----"}
 	pieces := append([]string{"plain text ", "\n", "a", "aa", "hunter2-", " Authorization: Bearer ", strings.Repeat("t", 9000), "x@y ", "https://u:p", strings.Repeat("z", 5000)}, secrets...)
 	rapid.Check(t, func(t *rapid.T) {

@@ -31,7 +31,7 @@ func ref(slot identity.Slot) identity.SlotRef {
 }
 
 // A6.10: each exit code ends with its own next action.
-func TestA6_10Next(t *testing.T) {
+func TestA6_10_Next(t *testing.T) {
 	for code, want := range map[int]string{
 		0: "return to the upgrade recovery procedure", 1: "inspect unknown and preflight-cleanup.err",
 		2: "never alter identity evidence", 3: "recovery may go on",
@@ -45,7 +45,7 @@ func TestA6_10Next(t *testing.T) {
 
 // A6.13: for each way in which a resource or slot can be unsettled, what the
 // human is told; and what must not be there.
-func TestA6_13Summary(t *testing.T) {
+func TestA6_13_Summary(t *testing.T) {
 	uncertain := evidence.PlannedResult{SlotRef: ref("api"), Object: place("Job", "r-api", ""), State: "uncertain", AuditID: auditID, Outcome: evidence.Absent}
 	candidate := uncertain
 	candidate.Outcome, candidate.FoundUID, candidate.CarriesNonce = evidence.Unexplained, uidOther, true

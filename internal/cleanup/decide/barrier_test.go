@@ -25,7 +25,7 @@ func replaceLists(l ...PodList) edit[State] {
 }
 
 // A6.7: every rule of the barrier, alone. An empty cause means open.
-func TestA6_7Barrier(t *testing.T) {
+func TestA6_7_Barrier(t *testing.T) {
 	strayPod := orphan(func(p *Pod) { p.ControllerUIDs, p.Nonce = nil, "eeee" })
 	strayAttempt := func(state SlotState) Slot {
 		s := slot("api", "Job", state, absent(39*second))
@@ -88,7 +88,7 @@ func TestA6_7Barrier(t *testing.T) {
 }
 
 // A6.7: the barrier is one for all attempts.
-func TestA6_7BarrierSpansAttempts(t *testing.T) {
+func TestA6_7_BarrierSpansAttempts(t *testing.T) {
 	second1 := api(deleted(second), reads(there(2*second, jobUID, "x")))
 	second1.Ref.Attempt = "upgrade-preflight-resume.AAAAAAAA"
 	c := concluded(t, atBarrier(replaceJob(second1)))
@@ -199,14 +199,14 @@ func TestReasonsNameWhatTheyAreAbout(t *testing.T) {
 }
 
 // A5.11: an empty registry is complete, and still only on the recorded cluster.
-func TestA5_11EmptyRegistry(t *testing.T) {
+func TestA5_11_EmptyRegistry(t *testing.T) {
 	if c := concluded(t, state(second, identified(second))); c.Verdict != Complete || len(c.Reasons) > 0 {
 		t.Errorf("got %+v", c)
 	}
 }
 
 // A6.13: a candidate is described, whether it carries the nonce and its UID.
-func TestA6_13Candidate(t *testing.T) {
+func TestA6_13_Candidate(t *testing.T) {
 	for _, found := range []string{nonce, "ffff", ""} {
 		read := there(39*second, other)
 		read.Nonce = found
@@ -229,7 +229,7 @@ func TestA6_13Candidate(t *testing.T) {
 
 // A6.14: reads before the Jobs' end do not open the barrier, and a name is read
 // again before a verdict that claims much, but not before one that does not.
-func TestA6_14WhenNamesAreRead(t *testing.T) {
+func TestA6_14_WhenNamesAreRead(t *testing.T) {
 	planned := slot("worker", "Job", Planned, absent(4*second))
 	s := state(6*second, resources(goneJob(), secretRow()), slots(planned), lists(pods(3*second), pods(5*second)))
 	if step := Decide(s); !slices.Equal(step.Requests, []Request{nameOf("worker")}) {
@@ -253,7 +253,7 @@ func TestA6_14WhenNamesAreRead(t *testing.T) {
 }
 
 // A6.14: a failed look is repeated for as long as a resource would be given.
-func TestA6_14FailedLooksAreRepeated(t *testing.T) {
+func TestA6_14_FailedLooksAreRepeated(t *testing.T) {
 	s := state(6*second, resources(goneJob(), secretRow()), lists(pods(3*second), pods(5*second)),
 		slots(slot("worker", "Job", Planned, failed(6*second))))
 	if step := Decide(s); len(step.Requests) > 0 || step.Wake != 6*second+50*time.Millisecond {

@@ -12,7 +12,7 @@ import (
 // A6.2, every cell: what the Namespace read gave × what the kube-system read
 // gave × whether the evidence records kube-system. "go" means that requests
 // follow; anything else is a part of the reason for which nothing is sent.
-func TestA6_2FirstReading(t *testing.T) {
+func TestA6_2_FirstReading(t *testing.T) {
 	namespaces := map[string]NamespaceRead{
 		"same":   {Found: NamespacePresent, UID: nsUID},
 		"other":  {Found: NamespacePresent, UID: other},
@@ -99,7 +99,7 @@ func recordOf(about string, recorded identity.Cluster) string {
 }
 
 // A6.2: identity is the first thing that is read, and alone.
-func TestA6_2NothingBeforeTheIdentity(t *testing.T) {
+func TestA6_2_NothingBeforeTheIdentity(t *testing.T) {
 	s := State{Recorded: recorded(), Resources: []Resource{api(), secretRow()}, InFlight: map[Request]bool{}}
 	if step := Decide(s); !slices.Equal(step.Requests, []Request{{Verb: ReadCluster}}) {
 		t.Errorf("got %+v", step)
@@ -112,7 +112,7 @@ func TestA6_2NothingBeforeTheIdentity(t *testing.T) {
 
 // A6.2: an absence that was read between two identities that differ is no
 // absence, and costs the verdict.
-func TestA6_2IdentityAfterTheLastAbsenceRead(t *testing.T) {
+func TestA6_2_IdentityAfterTheLastAbsenceRead(t *testing.T) {
 	gone := api(deleted(second), reads(absent(2*second)))
 	quiet := lists(pods(3*second), pods(5*second))
 	edits := map[string]func(*ClusterRead){
@@ -145,7 +145,7 @@ func TestA6_2IdentityAfterTheLastAbsenceRead(t *testing.T) {
 
 // A6.2: each reading counts, not the first and the last alone, and one that was
 // sent at the moment of the last answer is after it.
-func TestA6_2EveryReading(t *testing.T) {
+func TestA6_2_EveryReading(t *testing.T) {
 	gone := api(deleted(second), reads(absent(2*second)))
 	s := state(9*second, resources(gone), lists(pods(3*second), pods(5*second)), identified(5*second+latency))
 	if c := concluded(t, s); c.Verdict != Complete {
@@ -162,7 +162,7 @@ func TestA6_2EveryReading(t *testing.T) {
 
 // A6.2, A6.7: each read that the barrier rests on must be followed by a reading of
 // the identity: the Jobs', every planned name's, and the list's.
-func TestA6_2IdentityAfterEachRead(t *testing.T) {
+func TestA6_2_IdentityAfterEachRead(t *testing.T) {
 	name := func(slot identity.Slot, at int) Slot {
 		return Slot{Ref: ref(slot), Object: object("Job", "r-"+string(slot), ""), State: Planned, Reads: []Read{absent(time.Duration(at) * second)}}
 	}
@@ -185,7 +185,7 @@ func TestA6_2IdentityAfterEachRead(t *testing.T) {
 
 // A6.2, A6.7: the reads that open the barrier must be of the recorded cluster,
 // or a changed load balancer costs the Secret of a running Job.
-func TestA6_2IdentityBeforeTheBarrier(t *testing.T) {
+func TestA6_2_IdentityBeforeTheBarrier(t *testing.T) {
 	s := state(6*second, resources(api(deleted(second), reads(absent(2*second))), secretRow()), lists(pods(3*second), pods(5*second)))
 	if step := Decide(s); !slices.Equal(step.Requests, []Request{{Verb: ReadCluster}}) {
 		t.Fatalf("want the identity before the Secret's DELETE, got %+v", step)

@@ -11,7 +11,7 @@ import (
 
 // A6.8, A6.9, A6.13: what the result file says of each resource, each planned name
 // and each Pod, in full. A wrong word here sends a person after the wrong object.
-func TestA6_9Endings(t *testing.T) {
+func TestA6_9_Endings(t *testing.T) {
 	const s = second
 	job, secret, pod := api(), secretRow(), object("Pod", "r-api-x", podUID)
 	secretIs := func(edits ...edit[Resource]) State {

@@ -168,7 +168,7 @@ func TestJobHistories(t *testing.T) {
 
 // A6.4: what comes after a conflict does not move its end: the reads that the
 // barrier rests on are counted from there.
-func TestA6_4EndOfAConflict(t *testing.T) {
+func TestA6_4_EndOfAConflict(t *testing.T) {
 	row := api(deleted(second), reads(there(2*second, other), absent(4*second)))
 	j := foldJob(row, []PodList{pods(5 * second), pods(7 * second)}, newCensus(state(0, resources(row))))
 	if at, over := j.ended(8 * second); !over || at != 2*second || j.gone() {
@@ -178,7 +178,7 @@ func TestA6_4EndOfAConflict(t *testing.T) {
 
 // A6.3, A6.4: what comes after all was settled does not move its end, unless it is
 // a sign of life or another object.
-func TestA6_3EndOfASettledJob(t *testing.T) {
+func TestA6_3_EndOfASettledJob(t *testing.T) {
 	row := api(deleted(second), reads(absent(2*second)))
 	fold := func(row Resource, list ...PodList) job {
 		return foldJob(row, append([]PodList{pods(3 * second), pods(5 * second)}, list...), newCensus(state(0, resources(row))))
@@ -195,7 +195,7 @@ func TestA6_3EndOfASettledJob(t *testing.T) {
 }
 
 // A6.3: which Job a Pod casts doubt on.
-func TestA6_3WhoseOrphan(t *testing.T) {
+func TestA6_3_WhoseOrphan(t *testing.T) {
 	worker := jobRow("worker", other)
 	nonceOnly := orphan(func(p *Pod) { p.ControllerUIDs = nil })
 	for _, row := range []struct {
@@ -220,7 +220,7 @@ func TestA6_3WhoseOrphan(t *testing.T) {
 
 // A6.3: strays are those of the last list that succeeded, and a Pod without our
 // annotation is none, whatever a row lacks.
-func TestA6_3Strays(t *testing.T) {
+func TestA6_3_Strays(t *testing.T) {
 	uncertain := slot("api", "Job", Uncertain)
 	bare := uncertain
 	bare.Nonce = ""
@@ -257,7 +257,7 @@ func (p Pod) ownedBy(uid string) Pod {
 
 // A6.3: a Pod that is owned and on record is named once, a recorded one that no
 // list shows is named too, and so is what is not being deleted at all.
-func TestA6_3EachPodIsNamedOnce(t *testing.T) {
+func TestA6_3_EachPodIsNamedOnce(t *testing.T) {
 	row := func(list ...Pod) string {
 		s := state(32*second, resources(api(released, deleted(second), child(there(3*second, podUID)), reads(absent(2*second)))),
 			lists(pods(3*second, list...)), identified(32*second))
@@ -276,7 +276,7 @@ func TestA6_3EachPodIsNamedOnce(t *testing.T) {
 
 // A6.3: what holds a Job up is named, the Pods' finalizers too: the Job's own
 // foregroundDeletion explains nothing.
-func TestA6_3FinalizersAreNamed(t *testing.T) {
+func TestA6_3_FinalizersAreNamed(t *testing.T) {
 	pod := ownedPod(func(p *Pod) { p.Deleting, p.Finalizers = true, []string{"example.com/hold"} })
 	s := state(32*second, resources(api(released, deleted(second), reads(there(2*second, jobUID, "foregroundDeletion"))), secretRow()),
 		lists(pods(3*second, pod)), identified(32*second))

@@ -8,7 +8,7 @@ import (
 
 // A6.3, A6.6: all Jobs of all attempts are deleted side by side, in the
 // foreground, and no dependency with them.
-func TestA6_3JobsFirstSideBySide(t *testing.T) {
+func TestA6_3_JobsFirstSideBySide(t *testing.T) {
 	second1 := jobRow("api", "44444444-0000-4000-8000-000000000004")
 	second1.Ref.Attempt = "upgrade-preflight-resume.AAAAAAAA"
 	s := state(second, resources(secretRow(), api(), jobRow("worker", other), second1))
@@ -19,7 +19,7 @@ func TestA6_3JobsFirstSideBySide(t *testing.T) {
 }
 
 // A6.5: a Job's DELETE is repeated as a dependency's is, in the foreground.
-func TestA6_5RepeatedDeleteOfAJob(t *testing.T) {
+func TestA6_5_RepeatedDeleteOfAJob(t *testing.T) {
 	s := state(4*second, resources(api(deleteFailed(second), reads(there(3*second, jobUID)))), lists(pods(3*second)))
 	if step := Decide(s); !slices.Contains(step.Requests, deleteOf("api", Foreground)) {
 		t.Errorf("got %+v", step)
@@ -27,7 +27,7 @@ func TestA6_5RepeatedDeleteOfAJob(t *testing.T) {
 }
 
 // A6.3, A6.6: what was read absent is not read again.
-func TestA6_3AbsencesAreNotReadAgain(t *testing.T) {
+func TestA6_3_AbsencesAreNotReadAgain(t *testing.T) {
 	s := state(9*second, resources(api(deleted(second), child(absent(3*second)), reads(absent(2*second)))), lists(pods(3*second)))
 	if step := Decide(s); !slices.Equal(step.Requests, []Request{{Verb: ListPods}}) {
 		t.Errorf("got %+v", step)
@@ -35,7 +35,7 @@ func TestA6_3AbsencesAreNotReadAgain(t *testing.T) {
 }
 
 // A6.6: the next look is at the first thing that is due.
-func TestA6_6TheEarliestWake(t *testing.T) {
+func TestA6_6_TheEarliestWake(t *testing.T) {
 	row := api(deleted(second), child(there(3*second, podUID), there(3*second, podUID)), reads(there(3*second, jobUID, "x")))
 	for name, c := range map[string]struct {
 		lists []PodList
@@ -52,7 +52,7 @@ func TestA6_6TheEarliestWake(t *testing.T) {
 
 // A6.14: planned names are read after the end of the last Job, in whatever order
 // the Jobs stand; a read that was sent at that very moment is after it.
-func TestA6_14AfterTheLastJob(t *testing.T) {
+func TestA6_14_AfterTheLastJob(t *testing.T) {
 	worker := jobRow("worker", other, deleted(second), reads(absent(2*second)))
 	late := api(deleted(second), reads(absent(18*second)))
 	name := func(read Read) State {
@@ -74,7 +74,7 @@ func TestA6_14AfterTheLastJob(t *testing.T) {
 
 // A6.3: without a Job, Pods are listed until one list succeeds or thirty seconds
 // are over.
-func TestA6_3ListsWithoutJobsAreRepeated(t *testing.T) {
+func TestA6_3_ListsWithoutJobsAreRepeated(t *testing.T) {
 	s := state(second, resources(secretRow()), slots(slot("api", "Job", Uncertain)))
 	if step := Decide(s); !slices.Contains(step.Requests, Request{Verb: ListPods}) {
 		t.Errorf("beside one slot: %+v", step)
@@ -89,7 +89,7 @@ func TestA6_3ListsWithoutJobsAreRepeated(t *testing.T) {
 }
 
 // A6.3: a Job's time begins with its own DELETE, however late that is.
-func TestA6_3LateBegin(t *testing.T) {
+func TestA6_3_LateBegin(t *testing.T) {
 	s := state(40*second, resources(api(), secretRow()))
 	if step := Decide(s); !slices.Equal(step.Requests, []Request{deleteOf("api", Foreground)}) {
 		t.Errorf("got %+v", step)
@@ -98,7 +98,7 @@ func TestA6_3LateBegin(t *testing.T) {
 
 // A6.3: after a Job's DELETE, the Job, its recorded children and the Pods are
 // read; one list serves all Jobs; a slow DELETE does not hold up the others.
-func TestA6_3ReadsBesideASlowDelete(t *testing.T) {
+func TestA6_3_ReadsBesideASlowDelete(t *testing.T) {
 	s := state(second, resources(api(deleted(second), child()), jobRow("migration", podUID, deleted(second)), jobRow("worker", other)), inFlight(deleteOf("worker", Foreground)))
 	want := []Request{readOf("api"), {Verb: ReadChild, Ref: ref("api"), Child: podUID}, {Verb: ListPods}, readOf("migration")}
 	if step := Decide(s); !slices.Equal(step.Requests, want) {
@@ -107,7 +107,7 @@ func TestA6_3ReadsBesideASlowDelete(t *testing.T) {
 }
 
 // A6.4: nothing is sent for a resource in conflict, ever again.
-func TestA6_4ConflictIsLeftAlone(t *testing.T) {
+func TestA6_4_ConflictIsLeftAlone(t *testing.T) {
 	s := state(3*second, resources(api(deleted(second), child(), reads(there(2*second, other))), secretRow()))
 	for range 20 {
 		step := Decide(s)
@@ -137,7 +137,7 @@ func answerHere(s *State, r Request) {
 }
 
 // A6.5: when a DELETE is repeated.
-func TestA6_5RepeatedDeletes(t *testing.T) {
+func TestA6_5_RepeatedDeletes(t *testing.T) {
 	own := secretRow().Object.UID
 	deleting := there(3*second, own)
 	deleting.Deleting = true
@@ -168,7 +168,7 @@ func TestA6_5RepeatedDeletes(t *testing.T) {
 }
 
 // A6.6: reads back off from 50 ms to 1 s.
-func TestA6_6Backoff(t *testing.T) {
+func TestA6_6_Backoff(t *testing.T) {
 	want := []time.Duration{50, 100, 200, 400, 800, 1000, 1000}
 	for n, ms := range want {
 		if got := pause(n + 1); got != ms*time.Millisecond {
@@ -208,7 +208,7 @@ func TestNothingIsSentTwiceAtOnce(t *testing.T) {
 }
 
 // A6.6: a dependency's time ends also while a read of it hangs.
-func TestA6_6ADependencysTimeEnds(t *testing.T) {
+func TestA6_6_ADependencysTimeEnds(t *testing.T) {
 	s := state(2*second, resources(secretRow(deleted(second))), lists(pods(500*time.Millisecond)), identified(600*time.Millisecond), inFlight(readOf("secret")))
 	if step := Decide(s); len(step.Requests) > 0 || step.Wake != 31*second {
 		t.Errorf("got %+v", step)
@@ -217,7 +217,7 @@ func TestA6_6ADependencysTimeEnds(t *testing.T) {
 
 // A6.14: the names are read again after the last dependency has ended, in whatever
 // order the dependencies stand.
-func TestA6_14AfterTheLastDependency(t *testing.T) {
+func TestA6_14_AfterTheLastDependency(t *testing.T) {
 	policy := Resource{Ref: ref("network-policy"), Object: object("NetworkPolicy", "r-network-policy", other), Nonce: nonce}
 	policy.Deletes, policy.Reads = []Deletion{{Answered: 8 * second, Accepted: true}}, []Read{absent(10 * second)}
 	s := state(25*second, resources(goneJob(), secretRow(deleted(8*second), reads(absent(20*second))), policy),
@@ -242,7 +242,7 @@ func TestNoConclusionBesideADelete(t *testing.T) {
 
 // A6.3: a list is asked for although no Job is acknowledged: a Pod with the
 // nonce may run, and its Job's receipt be lost.
-func TestA6_3ListWithoutJobs(t *testing.T) {
+func TestA6_3_ListWithoutJobs(t *testing.T) {
 	s := state(second, resources(secretRow()))
 	if step := Decide(s); !slices.Equal(step.Requests, []Request{{Verb: ListPods}}) {
 		t.Errorf("got %+v", step)

@@ -4,7 +4,7 @@ import "testing"
 
 // A6.9, A6.10: the words of the result file, and A6.3, A6.7: those of a DELETE's
 // body, do not change: people, scripts and the API server read them.
-func TestA6_9Words(t *testing.T) {
+func TestA6_9_Words(t *testing.T) {
 	for got, want := range map[string]string{
 		string(Complete): "complete", string(Incomplete): "incomplete", string(Reconciled): "reconciled",
 		string(OutcomeAbsent): "absent", string(OutcomeRetained): "retained", string(OutcomeConflict): "conflict",
