@@ -33,7 +33,6 @@ type Acknowledged struct {
 	nonce    string
 	released bool
 	children []identity.Object
-	order    int
 }
 
 // Ref is the attempt and slot that it belongs to.
@@ -51,9 +50,6 @@ func (a Acknowledged) Released() bool { return a.released }
 
 // Children are the Pods with a receipt of their own, sorted by UID.
 func (a Acknowledged) Children() []identity.Object { return slices.Clone(a.children) }
-
-// Order is the position in Inventory.Slots.
-func (a Acknowledged) Order() int { return a.order }
 
 // State is how far a slot came.
 type State string
@@ -83,8 +79,6 @@ type SlotState struct {
 	// (A6.15), and Statement is its text.
 	Reconciled bool
 	Statement  string
-	// Order is the position over all attempts, in the order of creation.
-	Order int
 }
 
 // inventory flattens what was read over all attempts (A5.11).
@@ -93,10 +87,9 @@ func (l *loading) inventory() *Inventory {
 	for _, a := range l.attempts {
 		inv.Plans = append(inv.Plans, a.plan)
 		for _, s := range a.slots {
-			order := len(inv.Slots)
-			inv.Slots = append(inv.Slots, s.state(order))
+			inv.Slots = append(inv.Slots, s.state())
 			if s.receipt != nil {
-				inv.Resources = append(inv.Resources, s.acknowledged(order))
+				inv.Resources = append(inv.Resources, s.acknowledged())
 			}
 		}
 	}
@@ -109,10 +102,10 @@ func (s *slot) ref() identity.SlotRef {
 
 // state says how far the slot came. An absent receipt is never replaced by
 // looking in the cluster (A5.9): started and nothing else is uncertain.
-func (s *slot) state(order int) SlotState {
+func (s *slot) state() SlotState {
 	out := SlotState{
 		Ref: s.ref(), Object: s.planned.Object(), Nonce: s.attempt.plan.Nonce,
-		PlanSHA256: s.attempt.entry.PlanSHA256, State: StatePlanned, Order: order,
+		PlanSHA256: s.attempt.entry.PlanSHA256, State: StatePlanned,
 	}
 	if s.started == nil {
 		return out
@@ -132,10 +125,10 @@ func (s *slot) state(order int) SlotState {
 	return out
 }
 
-func (s *slot) acknowledged(order int) Acknowledged {
+func (s *slot) acknowledged() Acknowledged {
 	a := Acknowledged{
 		ref: s.ref(), object: s.receipt.Object(), nonce: s.attempt.plan.Nonce,
-		released: s.released != nil, order: order,
+		released: s.released != nil,
 	}
 	for _, child := range s.children {
 		a.children = append(a.children, identity.Object{

@@ -57,9 +57,6 @@ func (c *Cleanup) begin(root durable.Dir) (err error) {
 // Path is the directory's absolute path.
 func (c *Cleanup) Path() string { return c.dir.Path() }
 
-// ErrorPath is the absolute path of preflight-cleanup.err.
-func (c *Cleanup) ErrorPath() string { return filepath.Join(c.dir.Path(), evidence.ErrorFile) }
-
 // Report appends one line to preflight-cleanup.err, which the caller has
 // redacted. What could change how the line is shown becomes a space: control
 // characters, and those that reorder or break text.

@@ -26,7 +26,7 @@ func TestA6_1_CleanupDirectory(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, exists := disk.Files()[c.ErrorPath()]; !exists || got != "" {
+	if got, exists := disk.Files()[filepath.Join(c.Path(), evidence.ErrorFile)]; !exists || got != "" {
 		t.Errorf("the error file reads %q, exists %t", got, exists)
 	}
 	if err := errors.Join(c.Report("delete Secret x: refused\nby \x1b[31mred \u202egpj.exe\u2028y"), c.Observe("0001-secret.json", map[string]string{"kind": "Secret"})); err != nil {
@@ -42,7 +42,7 @@ func TestA6_1_CleanupDirectory(t *testing.T) {
 		t.Fatal(err)
 	}
 	files := disk.Files()
-	if got, want := files[c.ErrorPath()], "delete Secret x: refused by  [31mred  gpj.exe y\n"; got != want {
+	if got, want := files[filepath.Join(c.Path(), evidence.ErrorFile)], "delete Secret x: refused by  [31mred  gpj.exe y\n"; got != want {
 		t.Errorf("the error file reads %q, want %q", got, want)
 	}
 	if !strings.Contains(files[path], `"complete": false`) || filepath.Dir(path) != c.Path() {

@@ -1,7 +1,6 @@
 package journal
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -160,9 +159,4 @@ func (r *checkedReader) Read(p []byte) (int, error) {
 		return n, fmt.Errorf("the executable changed while it ran: SHA-256 %s, not %s", got, r.want)
 	}
 	return n, io.EOF
-}
-
-// Bytes is an Executable for content that is at hand.
-func Bytes(content []byte) func() (io.ReadCloser, error) {
-	return func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(content)), nil }
 }

@@ -164,7 +164,7 @@ func TestA1_1_CreateRefuses(t *testing.T) {
 	})
 	t.Run("another executable than the running one", func(t *testing.T) {
 		disk, s := durabletest.New(), setup()
-		s.Executable = journal.Bytes([]byte("replaced"))
+		s.Executable = et.Opens("replaced")
 		if _, err := journal.Create(disk, root, s); err == nil || !strings.Contains(err.Error(), "changed while it ran") {
 			t.Errorf("got %v", err)
 		}

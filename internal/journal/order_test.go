@@ -19,7 +19,7 @@ const root = "/evidence"
 func now() time.Time { return time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC) }
 
 func setup() journal.Setup {
-	return journal.Setup{Parameters: et.Parameters(), Executable: journal.Bytes([]byte(et.Executable))}
+	return journal.Setup{Parameters: et.Parameters(), Executable: et.Opens(et.Executable)}
 }
 
 // create begins a journal and registers the startup attempt.

@@ -7,7 +7,6 @@ import (
 	"net"
 	"net/http"
 	"path/filepath"
-	"sync"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
@@ -44,9 +43,6 @@ type Client struct {
 	execPlugin  string
 	credentials []string
 	warn        func(string)
-
-	mu     sync.Mutex
-	counts map[Count]int
 }
 
 // New makes a client from the bytes of a kubeconfig, which were read and hashed
@@ -107,7 +103,7 @@ func newForConfig(config *rest.Config, options Options) (*Client, error) {
 	if config.Insecure {
 		return nil, errors.New("using the kubeconfig: insecure-skip-tls-verify is set, and an unverified server's answers prove nothing: give its certificate-authority instead")
 	}
-	c := &Client{warn: options.Warn, counts: map[Count]int{}, credentials: credentials(config)}
+	c := &Client{warn: options.Warn, credentials: credentials(config)}
 	config = rest.CopyConfig(config)
 	if config.ExecProvider != nil {
 		c.execPlugin = config.ExecProvider.Command
@@ -118,7 +114,7 @@ func newForConfig(config *rest.Config, options Options) (*Client, error) {
 	config.NegotiatedSerializer = serializer.NewCodecFactory(runtime.NewScheme()).WithoutConversion()
 	// Ours is added first, and rest adds exec plugins and credentials around
 	// it: it is the innermost one and sees exactly what reaches the wire.
-	ours := func(next http.RoundTripper) http.RoundTripper { return &wire{next: next, count: c.count} }
+	ours := func(next http.RoundTripper) http.RoundTripper { return &wire{next: next} }
 	config.WrapTransport = transport.Wrappers(ours, config.WrapTransport)
 	httpClient, err := rest.HTTPClientFor(config)
 	if err != nil {

@@ -73,7 +73,7 @@ func served(group apidiscoveryv2.APIGroupDiscovery) (versions []string) {
 // readPath reads what is no resource. The answer is judged like every read.
 func (c *Client) readPath(ctx context.Context, path, accept string, into any) error {
 	got := answer{call: call{verb: "get", object: identity.Object{Kind: path}, auditID: NewAuditID()}}
-	x := &exchange{verb: "get", resource: path, limit: pageLimit}
+	x := &exchange{limit: pageLimit}
 	ctx, cancel := context.WithTimeout(withExchange(ctx, x), requestTimeout)
 	defer cancel()
 	request := c.rest.Verb(http.MethodGet).AbsPath(path).SetHeader("Accept", accept).

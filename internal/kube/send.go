@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"slices"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -89,10 +88,7 @@ func (c *Client) send(ctx context.Context, call call) answer {
 		got.err = err
 		return got
 	}
-	x := &exchange{verb: call.verb, resource: resource.Plural, bodySize: int64(len(call.body)), limit: cmp.Or(call.limit, objectLimit), fresh: call.fresh}
-	if call.subresource != "" {
-		x.resource += "/" + call.subresource
-	}
+	x := &exchange{bodySize: int64(len(call.body)), limit: cmp.Or(call.limit, objectLimit), fresh: call.fresh}
 	ctx, cancel := context.WithTimeout(withExchange(ctx, x), cmp.Or(call.timeout, requestTimeout))
 	defer cancel()
 	// client-go logs bodies to the logger of the context when klog is verbose.
@@ -133,26 +129,4 @@ func (a *answer) read(x *exchange, err error) {
 		}
 		a.warnings = append(a.warnings, text)
 	}
-}
-
-// count notes one request that reaches the wire.
-func (c *Client) count(verb, resource string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.counts[Count{Verb: verb, Resource: resource}]++
-}
-
-// Requests returns how many requests reached the wire since the client was
-// made, repeated ones included, sorted by verb and resource (A6.9).
-func (c *Client) Requests() []Count {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	counts := make([]Count, 0, len(c.counts))
-	for key, n := range c.counts {
-		counts = append(counts, Count{Verb: key.Verb, Resource: key.Resource, Requests: n})
-	}
-	slices.SortFunc(counts, func(a, b Count) int {
-		return cmp.Or(cmp.Compare(a.Verb, b.Verb), cmp.Compare(a.Resource, b.Resource))
-	})
-	return counts
 }

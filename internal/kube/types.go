@@ -181,10 +181,3 @@ type Permission struct {
 	// Name is empty for every name.
 	Name string
 }
-
-// Count is how many requests of one verb and resource reached the wire.
-type Count struct {
-	Verb     string
-	Resource string
-	Requests int
-}

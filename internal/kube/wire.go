@@ -20,10 +20,7 @@ const auditHeader = "Audit-ID"
 
 // wire is the innermost round tripper. It alone knows what reached the network:
 // everything above it may retry, log in again or fail before a connection.
-type wire struct {
-	next  http.RoundTripper
-	count func(verb, resource string)
-}
+type wire struct{ next http.RoundTripper }
 
 // exchangeKey finds the exchange of a request in its context.
 type exchangeKey struct{}
@@ -31,10 +28,9 @@ type exchangeKey struct{}
 // exchange is one call's traffic. client-go gets the response as usual; what is
 // judged is the record made here, since no layer above can have replaced it.
 type exchange struct {
-	verb, resource string
-	bodySize       int64
-	limit          int64
-	fresh          bool
+	bodySize int64
+	limit    int64
+	fresh    bool
 
 	connected atomic.Bool
 	mu        sync.Mutex
@@ -83,7 +79,6 @@ func (w *wire) RoundTrip(request *http.Request) (*http.Response, error) {
 		return nil, errGivenUp
 	}
 	defer x.end()
-	w.count(x.verb, x.resource)
 	answer, err := w.next.RoundTrip(request)
 	if err != nil {
 		return nil, err

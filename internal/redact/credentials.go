@@ -2,11 +2,6 @@ package redact
 
 import "regexp"
 
-// credentialReach is how many bytes a writer keeps back. A user name and password
-// in a URL that are longer cannot be recognised in a stream; everything else can,
-// whatever its length.
-const credentialReach = 4 << 10
-
 // What looks like a credential without the redactor having been told of it. A
 // group named "secret" is what is removed, so that the words around it still
 // explain what happened; without one it is the whole find.
@@ -30,7 +25,7 @@ func credentials(text []byte) (found []span) {
 	for _, pattern := range []*regexp.Regexp{privateKey, bearer, basicAuth, urlUser, webToken, field} {
 		group := max(pattern.SubexpIndex("secret"), 0)
 		for _, at := range pattern.FindAllSubmatchIndex(text, -1) {
-			found = append(found, span{context: at[0], from: at[2*group], to: at[2*group+1]})
+			found = append(found, span{from: at[2*group], to: at[2*group+1]})
 		}
 	}
 	return found

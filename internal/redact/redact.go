@@ -2,8 +2,8 @@
 // is written to a file, a log or a terminal (A3.8, A6.8).
 //
 // Its invariant: what a Redactor was told of does not leave it, neither raw nor
-// in the encodings that programs print, whole or cut into chunks. Overlapping
-// finds are joined, so that no find can save a part of another.
+// in the encodings that programs print. Overlapping finds are joined, so that no
+// find can save a part of another.
 //
 // It works on text alone and must not import a k8s.io client. It does not make
 // text safe for a terminal; that is for the one who shows it.
@@ -28,10 +28,7 @@ const MinValue = 4
 // Redactor removes the values that it was given, and whatever looks like a
 // credential. The zero value knows only the latter. Add everything first: Add
 // must not run beside the other methods, which may run beside each other.
-type Redactor struct {
-	patterns [][]byte
-	longest  int
-}
+type Redactor struct{ patterns [][]byte }
 
 // Add makes the redactor remove value in every form it knows. It reports
 // whether the value is long enough to be searched for.
@@ -43,7 +40,6 @@ func (r *Redactor) Add(value []byte) bool {
 		known := slices.ContainsFunc(r.patterns, func(p []byte) bool { return bytes.Equal(p, form) })
 		if !known {
 			r.patterns = append(r.patterns, form)
-			r.longest = max(r.longest, len(form))
 		}
 	}
 	return true
@@ -55,9 +51,8 @@ func (r *Redactor) String(text string) string { return string(r.Bytes([]byte(tex
 // Bytes returns a copy of text without what must not be seen.
 func (r *Redactor) Bytes(text []byte) []byte { return replace(text, r.find(text)) }
 
-// span is a half-open range of bytes that must not be seen. Words from context
-// on made it recognisable, "Bearer " for example.
-type span struct{ context, from, to int }
+// span is a half-open range of bytes that must not be seen.
+type span struct{ from, to int }
 
 // find returns every span of text to remove, sorted, joined where they touch.
 func (r *Redactor) find(text []byte) []span {
@@ -70,7 +65,7 @@ func (r *Redactor) find(text []byte) []span {
 				break
 			}
 			at += i
-			found = append(found, span{at, at, at + len(p)})
+			found = append(found, span{at, at + len(p)})
 		}
 	}
 	return join(found)
@@ -81,8 +76,7 @@ func join(found []span) []span {
 	joined := found[:0]
 	for _, s := range found {
 		if n := len(joined); n > 0 && s.from <= joined[n-1].to {
-			last := &joined[n-1]
-			last.to, last.context = max(last.to, s.to), min(last.context, s.context)
+			joined[n-1].to = max(joined[n-1].to, s.to)
 			continue
 		}
 		joined = append(joined, s)

@@ -190,7 +190,7 @@ func (tr *trial) parameters() evidence.Parameters {
 func (tr *trial) register() {
 	tr.t.Helper()
 	var err error
-	setup := journal.Setup{Parameters: tr.parameters(), Executable: journal.Bytes([]byte(evidencetest.Executable))}
+	setup := journal.Setup{Parameters: tr.parameters(), Executable: evidencetest.Opens(evidencetest.Executable)}
 	if tr.journal, err = journal.Create(tr.disk, evidencePath, setup); err != nil {
 		tr.t.Fatal(err)
 	}

@@ -9,7 +9,9 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
+	"io"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -22,6 +24,11 @@ import (
 
 // Executable is the content of the helper that wrote the evidence.
 const Executable = "#!/bin/false\n"
+
+// Opens is a journal.Setup's Executable that reads content.
+func Opens(content string) func() (io.ReadCloser, error) {
+	return func() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader(content)), nil }
+}
 
 // The target of all evidence that this package builds.
 const (
@@ -167,7 +174,7 @@ func Manifest(p evidence.PlannedSlot) json.RawMessage {
 // system path lies on: a test's temporary directory may be in memory.
 func Build(t testing.TB, disk durable.FS, path string, attempts ...Attempt) {
 	t.Helper()
-	setup := journal.Setup{Parameters: Parameters(), Executable: journal.Bytes([]byte(Executable))}
+	setup := journal.Setup{Parameters: Parameters(), Executable: Opens(Executable)}
 	parent, err := disk.Open(filepath.Dir(path))
 	if err != nil {
 		t.Fatal(err)
