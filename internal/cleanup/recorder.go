@@ -10,9 +10,9 @@ import (
 	"github.com/holdfast-project/holdfast/internal/kube"
 )
 
-// Readback is one file of observations/: what a read gave, identity only (A6.8).
+// readback is one file of observations/: what a read gave, identity only (A6.8).
 // It is kept for people; no later command reads it as proof.
-type Readback struct {
+type readback struct {
 	Version int             `json:"version"`
 	Slot    string          `json:"slot,omitempty"`
 	Asked   identity.Object `json:"asked"`
@@ -31,12 +31,12 @@ type Readback struct {
 type recorder struct {
 	record Record
 	report func(Progress)
-	last   map[identity.Object]Readback
+	last   map[identity.Object]readback
 	number int
 }
 
 func newRecorder(config Config) recorder {
-	r := recorder{record: config.Record, report: config.Progress, last: map[identity.Object]Readback{}}
+	r := recorder{record: config.Record, report: config.Progress, last: map[identity.Object]readback{}}
 	if r.report == nil {
 		r.report = func(Progress) {}
 	}
@@ -62,7 +62,7 @@ func (r *recorder) cluster(a answer, namespace string) error {
 }
 
 func (r *recorder) observed(a answer, ref identity.SlotRef, asked identity.Object, o kube.Observation) error {
-	back := readback(ref, asked, o)
+	back := readbackOf(ref, asked, o)
 	if previous, ok := r.last[asked]; ok && reflect.DeepEqual(previous, back) {
 		return nil
 	}
@@ -80,8 +80,8 @@ func (r *recorder) observed(a answer, ref identity.SlotRef, asked identity.Objec
 	return nil
 }
 
-func readback(ref identity.SlotRef, asked identity.Object, o kube.Observation) Readback {
-	back := Readback{Version: evidence.Version, Asked: asked, Found: "unreadable"}
+func readbackOf(ref identity.SlotRef, asked identity.Object, o kube.Observation) readback {
+	back := readback{Version: evidence.Version, Asked: asked, Found: "unreadable"}
 	if ref.Slot != "" {
 		back.Slot = ref.String()
 	}
@@ -96,7 +96,7 @@ func readback(ref identity.SlotRef, asked identity.Object, o kube.Observation) R
 }
 
 // clause is the readback in words.
-func (b Readback) clause() string {
+func (b readback) clause() string {
 	switch {
 	case b.Found != "present":
 		return b.Found

@@ -132,9 +132,9 @@ func (i Info) SameInode(other Info) bool {
 	return i.Inode == other.Inode && i.Device == other.Device
 }
 
-// StagingName is the name under which a file is written before it gets its
+// stagingName is the name under which a file is written before it gets its
 // final one (A2.1).
-func StagingName(name string) string { return stagingPrefix + name + stagingSuffix }
+func stagingName(name string) string { return stagingPrefix + name + stagingSuffix }
 
 // FinalName is the name for which staging is the staging name; false when it is
 // no staging name.

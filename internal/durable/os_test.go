@@ -71,11 +71,11 @@ func TestA5_7_HostileFiles(t *testing.T) {
 		{"hard link", func(p string) error { return errors.Join(regular(p), os.Link(p, p+".more")) }, ErrLinks},
 		{"three links", func(p string) error {
 			dir, name := filepath.Split(p)
-			return errors.Join(regular(p), os.Link(p, p+".more"), os.Link(p, dir+StagingName(name)))
+			return errors.Join(regular(p), os.Link(p, p+".more"), os.Link(p, dir+stagingName(name)))
 		}, ErrLinks},
 		{"a link beside another staging file", func(p string) error {
 			dir, name := filepath.Split(p)
-			return errors.Join(regular(p), os.Link(p, p+".more"), regular(dir+StagingName(name)))
+			return errors.Join(regular(p), os.Link(p, p+".more"), regular(dir+stagingName(name)))
 		}, ErrLinks},
 		{"sparse", func(p string) error { return errors.Join(regular(p), os.Truncate(p, 1<<40)) }, ErrTooBig},
 		{"absent", func(string) error { return nil }, fs.ErrNotExist},
@@ -298,11 +298,11 @@ func TestA2_2_StagingLinkIsAccepted(t *testing.T) {
 	path := physical(t)
 	dir := open(t, OS(), path)
 	must(t, Publish(dir, "fact", []byte("one")))
-	must(t, dir.Link("fact", StagingName("fact")))
+	must(t, dir.Link("fact", stagingName("fact")))
 	if data, info, err := ReadPrivate(dir, "fact", 16); err != nil || string(data) != "one" || info.Links != 2 {
 		t.Errorf("read %q, %+v, %v", data, info, err)
 	}
-	must(t, CheckPrivateFile(dir, StagingName("fact"), 16))
+	must(t, CheckPrivateFile(dir, stagingName("fact"), 16))
 }
 
 // A3.2: the physical identity is that of the inode, with its birth.

@@ -27,7 +27,7 @@ func Publish(dir Dir, name string, data []byte) error {
 // has returned: taking it away is tidiness, and must not share a crash with the
 // fact.
 func PublishFrom(dir Dir, name string, perm fs.FileMode, src io.Reader) error {
-	staging := StagingName(name)
+	staging := stagingName(name)
 	if err := stage(dir, staging, perm, src); err != nil {
 		return fmt.Errorf("publishing %s: %w", name, err)
 	}
@@ -52,7 +52,7 @@ func PublishFrom(dir Dir, name string, perm fs.FileMode, src io.Reader) error {
 // old content or the new one, and perhaps the staging file, which the next
 // writer removes with RemoveStaging.
 func Replace(dir Dir, name string, data []byte) error {
-	staging := StagingName(name)
+	staging := stagingName(name)
 	if err := stage(dir, staging, private, bytes.NewReader(data)); err != nil {
 		return fmt.Errorf("replacing %s: %w", name, err)
 	}
@@ -70,7 +70,7 @@ func Replace(dir Dir, name string, data []byte) error {
 // does not need it. The removal is durable on return, so that the next staging
 // file cannot share a crash with the old one.
 func RemoveStaging(dir Dir, name string) error {
-	err := dir.Remove(StagingName(name))
+	err := dir.Remove(stagingName(name))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}

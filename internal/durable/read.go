@@ -89,7 +89,7 @@ func checkLinks(dir Dir, name string, info Info) error {
 	case 2:
 		partner, isStaging := FinalName(name)
 		if !isStaging {
-			partner = StagingName(name)
+			partner = stagingName(name)
 		}
 		other, err := dir.Lstat(partner)
 		if errors.Is(err, fs.ErrNotExist) {

@@ -65,7 +65,7 @@ func (r *Released) required() []requirement {
 func (r *Rejected) required() []requirement {
 	return []requirement{
 		{"auditID", ValidAuditID(r.AuditID)},
-		{"code", DefiniteRefusal(r.Code, r.NotSent)},
+		{"code", definiteRefusal(r.Code, r.NotSent)},
 		{"reason", len(r.Reason) <= MaxReasonBytes},
 		{"time", ValidTime(r.Time)},
 	}
@@ -79,9 +79,9 @@ func (r *Reconciled) required() []requirement {
 	}
 }
 
-// DefiniteRefusal reports whether an answer of this code, or none because the
+// definiteRefusal reports whether an answer of this code, or none because the
 // request was not sent, proves that a create had no effect (A3.7).
-func DefiniteRefusal(code int, notSent bool) bool {
+func definiteRefusal(code int, notSent bool) bool {
 	if notSent {
 		return code == 0
 	}

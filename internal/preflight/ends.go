@@ -8,7 +8,7 @@ import (
 	"github.com/holdfast-project/holdfast/internal/identity"
 )
 
-// The ends of a run that a caller must tell apart (A4.1). A nil error is the
+// The ends of a run (A4.1), as Run and Resume return them. A nil error is the
 // only success: passed, and everything confirmed absent.
 
 // Refusal says that the run was refused before anything was created in the

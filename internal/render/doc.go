@@ -4,7 +4,7 @@
 // It owns the profile format, the only way into the Helm SDK that a preflight
 // has, and every rule on how a Job is derived from a chart's Pod template. Its
 // invariant: what it returns is complete and final but for the plan hash, which
-// WithPlanHash sets on sending; nothing is filled in, defaulted or looked up
+// withPlanHash sets on sending; nothing is filled in, defaulted or looked up
 // later, so the plan on disk is what the cluster is asked for. It sends nothing
 // and reads nothing but the chart: the cluster's capabilities are given to it,
 // and Helm's lookup finds nothing.

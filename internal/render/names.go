@@ -29,13 +29,13 @@ var (
 	releasePattern = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`)
 )
 
-// ObjectName returns <release>-preflight-<slot>-<8 hex of the nonce>, at most
+// objectName returns <release>-preflight-<slot>-<8 hex of the nonce>, at most
 // 63 characters (A4.3). A release that does not fit is cut and carries six hex
 // digits of its own hash, so that two long releases of one namespace still have
 // names of their own; a dot becomes a dash, because a Pod's host name is made of
 // this name. It takes a valid slot, a release name as Helm allows it (at most
 // 53) and a nonce of 32 hex digits.
-func ObjectName(release string, slot identity.Slot, nonce string) string {
+func objectName(release string, slot identity.Slot, nonce string) string {
 	suffix := "-preflight-" + string(slot) + "-" + nonce[:8]
 	prefix := strings.ReplaceAll(release, ".", "-")
 	if len(prefix)+len(suffix) > maxName {
@@ -53,7 +53,7 @@ func objectLabels(release string, slot identity.Slot) map[string]string {
 	}
 }
 
-// objectAnnotations lack the plan hash, which WithPlanHash sets.
+// objectAnnotations lack the plan hash, which withPlanHash sets.
 func objectAnnotations(nonce string) map[string]string {
 	return map[string]string{
 		identity.NonceAnnotation: nonce,

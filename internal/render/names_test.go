@@ -27,7 +27,7 @@ func TestObjectName(t *testing.T) {
 		"A4.3: the policy":    {"openclaw-enterprise", "network-policy", "openclaw-enterprise-preflight-network-policy-0a1b2c3d"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := ObjectName(row.release, row.slot, testNonce)
+			got := objectName(row.release, row.slot, testNonce)
 			if len(got) > 63 || got != row.want {
 				t.Errorf("got %q of %d characters, want %q", got, len(got), row.want)
 			}
@@ -43,20 +43,20 @@ func TestNamesProperty(t *testing.T) {
 	nonce := rapid.StringMatching(`[0-9a-f]{32}`)
 	rapid.Check(t, func(t *rapid.T) {
 		r1, s1, n1 := release.Draw(t, "release"), slot.Draw(t, "slot"), nonce.Draw(t, "nonce")
-		got := ObjectName(r1, identity.Slot(s1), n1)
+		got := objectName(r1, identity.Slot(s1), n1)
 		if problems := validation.IsDNS1123Label(got); len(problems) > 0 {
 			t.Fatalf("%q: %v", got, problems)
 		}
 		if !strings.HasSuffix(got, "-preflight-"+s1+"-"+n1[:8]) {
 			t.Fatalf("%q does not end with its slot and nonce", got)
 		}
-		if s2 := slot.Draw(t, "other slot"); s1 != s2 && got == ObjectName(r1, identity.Slot(s2), n1) {
+		if s2 := slot.Draw(t, "other slot"); s1 != s2 && got == objectName(r1, identity.Slot(s2), n1) {
 			t.Fatalf("slots %q and %q share the name %q", s1, s2, got)
 		}
 		r2 := release.Draw(t, "other release")
 		// A dot and a dash become the same character; the label tells them apart.
 		distinct := strings.ReplaceAll(r1, ".", "-") != strings.ReplaceAll(r2, ".", "-")
-		if distinct && got == ObjectName(r2, identity.Slot(s1), n1) {
+		if distinct && got == objectName(r2, identity.Slot(s1), n1) {
 			t.Fatalf("releases %q and %q share the name %q", r1, r2, got)
 		}
 	})

@@ -174,7 +174,7 @@ func buildSlots(in input, objects []object, secrets [][]byte) ([]Slot, error) {
 	}
 	var jobNames []string
 	for _, job := range in.Profile.Jobs {
-		jobNames = append(jobNames, ObjectName(in.Release, job.Slot, in.Nonce))
+		jobNames = append(jobNames, objectName(in.Release, job.Slot, in.Nonce))
 	}
 	slices.Sort(jobNames)
 	policy, err := networkPolicy(objects, in.Profile.NetworkPolicy, in.Release, jobNames)

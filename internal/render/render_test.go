@@ -312,7 +312,7 @@ func TestWithPlanHash(t *testing.T) {
 			t.Errorf("%s: more than the plan hash changed:\n%s\n%s", slot.Name, back, slot.Manifest)
 		}
 	}
-	if _, err := WithPlanHash([]byte(`{"data":"aHVudGVyMg=="`), hash); err == nil || strings.Contains(err.Error(), "aHV") {
+	if _, err := withPlanHash([]byte(`{"data":"aHVudGVyMg=="`), hash); err == nil || strings.Contains(err.Error(), "aHV") {
 		t.Errorf("a broken manifest gives %v", err)
 	}
 }

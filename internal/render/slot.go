@@ -39,20 +39,20 @@ type Slot struct {
 // the Secret it holds the values; it may be sent and must not be kept.
 func (s Slot) Body(planSHA256 string) ([]byte, error) {
 	if s.secret == nil {
-		return WithPlanHash(s.Manifest, planSHA256)
+		return withPlanHash(s.Manifest, planSHA256)
 	}
 	manifest, err := s.secret()
 	if err != nil {
 		return nil, err
 	}
-	return WithPlanHash(manifest, planSHA256)
+	return withPlanHash(manifest, planSHA256)
 }
 
-// WithPlanHash sets the plan hash annotation on an object and, if it has one,
+// withPlanHash sets the plan hash annotation on an object and, if it has one,
 // on its Pod template (A4.3). The plan holds manifests without it, since a plan
 // cannot contain its own digest. The manifest is canonical JSON and so is what
 // comes back; no error quotes it.
-func WithPlanHash(manifest []byte, planSHA256 string) ([]byte, error) {
+func withPlanHash(manifest []byte, planSHA256 string) ([]byte, error) {
 	var object unstructured.Unstructured
 	if err := object.UnmarshalJSON(manifest); err != nil {
 		return nil, fmt.Errorf("setting the plan hash: the manifest is not a Kubernetes object")
@@ -82,7 +82,7 @@ func jobSlot(in input, objects []object, source JobSource, secret *secretData, s
 		return Slot{}, err
 	}
 	if secret != nil {
-		copyName := ObjectName(in.Release, identity.SlotSecret, in.Nonce)
+		copyName := objectName(in.Release, identity.SlotSecret, in.Nonce)
 		if err := secret.useCopy(&template.Spec, copyName, source.Slot); err != nil {
 			return Slot{}, err
 		}
@@ -170,7 +170,7 @@ func secretSlot(in input, secret *secretData) (Slot, error) {
 
 func objectMeta(in input, slot identity.Slot) metav1.ObjectMeta {
 	return metav1.ObjectMeta{
-		Name:        ObjectName(in.Release, slot, in.Nonce),
+		Name:        objectName(in.Release, slot, in.Nonce),
 		Namespace:   in.Namespace,
 		Labels:      objectLabels(in.Release, slot),
 		Annotations: objectAnnotations(in.Nonce),

@@ -20,9 +20,9 @@ import (
 	"unicode/utf8"
 )
 
-// MaxDepth bounds how deep objects and lists may be nested. A Kubernetes
+// maxDepth bounds how deep objects and lists may be nested. A Kubernetes
 // manifest needs about fifteen levels; a thousand are an attack on the stack.
-const MaxDepth = 64
+const maxDepth = 64
 
 // Encode returns the canonical form of v: fields in their declared order, maps
 // sorted, two spaces of indent, "<", ">" and "&" as they are, and a final
@@ -56,7 +56,7 @@ func SumOf(v any) (string, error) {
 // Decode reads one record of at most maxBytes bytes into v, a pointer to a
 // struct. It refuses what A1.5 lists: more than one value or a byte after it,
 // an unknown field, a duplicate key at any depth, a wrong type, invalid UTF-8,
-// nesting beyond MaxDepth, and every spelling but the canonical one. The error
+// nesting beyond maxDepth, and every spelling but the canonical one. The error
 // is a clause that continues the file's name.
 func Decode(data []byte, maxBytes int, v any) error {
 	if len(data) > maxBytes {
@@ -131,7 +131,7 @@ type level struct {
 }
 
 // checkShape reads data as tokens: one object, nothing after it, no key twice,
-// no deeper than MaxDepth. encoding/json takes the last of two equal keys
+// no deeper than maxDepth. encoding/json takes the last of two equal keys
 // silently, and a reader in another language may take the first.
 func checkShape(data []byte) error {
 	dec := json.NewDecoder(bytes.NewReader(data))
@@ -191,8 +191,8 @@ func (l *level) take(key string) error {
 // enter opens an object or a list.
 func enter(open []level, object bool) ([]level, error) {
 	switch {
-	case len(open) == MaxDepth:
-		return nil, fmt.Errorf("is nested deeper than %d levels", MaxDepth)
+	case len(open) == maxDepth:
+		return nil, fmt.Errorf("is nested deeper than %d levels", maxDepth)
 	case object:
 		return append(open, level{keys: map[string]bool{}, wantKey: true}), nil
 	case len(open) == 0:

@@ -21,9 +21,9 @@ import (
 	"github.com/holdfast-project/holdfast/internal/ui"
 )
 
-// Caution stands beside every command that deletes something which the evidence
+// caution stands beside every command that deletes something which the evidence
 // does not prove to be ours.
-const Caution = "a name, a label or a nonce does not authorise a deletion; the release owner decides"
+const caution = "a name, a label or a nonce does not authorise a deletion; the release owner decides"
 
 // Next returns what to do after this exit code (A6.10), the last line of every
 // cleanup. The codes above 128 are those of signals.
@@ -141,7 +141,7 @@ func (s *summary) pod(p evidence.PodResult) {
 	if p.Relation != "orphaned" {
 		return
 	}
-	s.line(1, "%s; the command that deletes exactly this Pod:", Caution)
+	s.line(1, "%s; the command that deletes exactly this Pod:", caution)
 	s.command(p.Object)
 }
 
@@ -178,7 +178,7 @@ func (s *summary) candidate(p evidence.PlannedResult) {
 		if !p.Object.Consumer() {
 			after = ", after every Job and its Pods are seen gone"
 		}
-		s.line(1, "%s; the command that deletes exactly this object%s:", Caution, after)
+		s.line(1, "%s; the command that deletes exactly this object%s:", caution, after)
 		found := p.Object
 		found.UID = p.FoundUID
 		s.command(found)

@@ -17,11 +17,11 @@ const (
 	StatusFailed = "failed"
 )
 
-// Blocking reports whether Helm refuses to upgrade from a latest revision of
+// blocking reports whether Helm refuses to upgrade from a latest revision of
 // this status, measured on the controllers' own Helm (B4.1a). Everything else is
 // never touched: from failed and superseded Helm upgrades, pending-* may be an
 // action that runs and is unlocked by helm-controller itself (B10.4).
-func Blocking(status string) bool {
+func blocking(status string) bool {
 	return status == statusUninstalling || status == statusUnknown
 }
 

@@ -95,7 +95,7 @@ func hold(in Input) (Action, bool) {
 	}
 	latest, any := in.Storage.Latest()
 	switch {
-	case !any, !Blocking(latest.Status), latest.UID != in.Memory.HoldUID:
+	case !any, !blocking(latest.Status), latest.UID != in.Memory.HoldUID:
 		return do(lifting(in), "the storage is no longer what the recovery was decided on (B4.3)"), true
 	case !noted || uid != latest.UID:
 		return do(NoteUID, "the UID is noted before the delete (B4.2)").about(latest), true
@@ -286,7 +286,7 @@ func contradictedFence(in Input) (Action, bool) {
 	if r.refusedBefore() && r.Status.Failures < contradictionAfter {
 		return Action{}, false
 	}
-	if latest, any := in.Storage.Latest(); any && Blocking(latest.Status) && !in.Storage.hasStatus(statusDeployed) {
+	if latest, any := in.Storage.Latest(); any && blocking(latest.Status) && !in.Storage.hasStatus(statusDeployed) {
 		return Action{}, false
 	}
 	action := do(DropFence, "the storage contradicts the fence (B5.8)")

@@ -34,11 +34,11 @@ func stuck(in Input) bool {
 // blocksByEvidence judges by the label, and where it contradicts the message for
 // two of helm-controller's attempts, under repair, by the payload (B4.1a).
 func blocksByEvidence(in Input, latest Revision) bool {
-	if Blocking(latest.Status) {
+	if blocking(latest.Status) {
 		return true
 	}
 	payload := in.Storage.Payload
-	return in.Options.Strategy == Repair && payload != nil && payload.UID == latest.UID && Blocking(payload.Status)
+	return in.Options.Strategy == Repair && payload != nil && payload.UID == latest.UID && blocking(payload.Status)
 }
 
 // wantsUninstalled reports whether a last revision that is "uninstalled" is to
@@ -103,7 +103,7 @@ func doubted(in Input, latest Revision) bool {
 func rewritable(in Input, latest Revision) bool {
 	payload := in.Storage.Payload
 	return payload != nil && payload.UID == latest.UID &&
-		(Blocking(payload.Status) || payload.Status == statusUninstalled && in.wantsUninstalled(latest))
+		(blocking(payload.Status) || payload.Status == statusUninstalled && in.wantsUninstalled(latest))
 }
 
 // beginRepair reads the payload, because the status that Helm goes by is in it,
