@@ -8,6 +8,9 @@ import (
 	"github.com/holdfast-project/holdfast/internal/strictjson"
 )
 
+// maxReleaseName is Helm's own bound.
+const maxReleaseName = 53
+
 // maxName is what fits a Job's name into the labels and host names that
 // Kubernetes derives from it.
 const maxName = 63
@@ -29,12 +32,17 @@ var (
 	releasePattern = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`)
 )
 
+// ValidReleaseName reports whether Helm allows a release of this name.
+func ValidReleaseName(name string) bool {
+	return len(name) <= maxReleaseName && releasePattern.MatchString(name)
+}
+
 // objectName returns <release>-preflight-<slot>-<8 hex of the nonce>, at most
 // 63 characters (A4.3). A release that does not fit is cut and carries six hex
 // digits of its own hash, so that two long releases of one namespace still have
 // names of their own; a dot becomes a dash, because a Pod's host name is made of
-// this name. It takes a valid slot, a release name as Helm allows it (at most
-// 53) and a nonce of 32 hex digits.
+// this name. It takes a valid slot, a valid release name and a nonce of 32 hex
+// digits.
 func objectName(release string, slot identity.Slot, nonce string) string {
 	suffix := "-preflight-" + string(slot) + "-" + nonce[:8]
 	prefix := strings.ReplaceAll(release, ".", "-")

@@ -10,9 +10,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// maxReleaseName is Helm's own bound.
-const maxReleaseName = 53
-
 // Inputs are everything that the objects of one attempt depend on.
 type Inputs struct {
 	Profile *Profile
@@ -136,7 +133,7 @@ func judge(in Inputs) (input, error) {
 		return input{}, err
 	case in.Profile == nil:
 		return input{}, refuse("profile", "there is none")
-	case len(in.Release) > maxReleaseName || !releasePattern.MatchString(in.Release):
+	case !ValidReleaseName(in.Release):
 		return input{}, refuse("release", "%q is not a Helm release name of at most %d characters", in.Release, maxReleaseName)
 	case len(validation.IsDNS1123Label(in.Namespace)) > 0:
 		return input{}, refuse("namespace", "%q is not a namespace's name", in.Namespace)

@@ -126,12 +126,8 @@ func needTarget(o options, modeFlag, hint string) error {
 	return nil
 }
 
-// The forms of what is named in the cluster: Helm's rule for a release and the API
-// server's for a namespace.
-var (
-	releasePattern   = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`)
-	namespacePattern = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`)
-)
+// namespacePattern is the API server's rule for a namespace.
+var namespacePattern = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`)
 
 // maxTimeout is a day: a longer wait is a typing error.
 const maxTimeout = 24 * time.Hour
@@ -154,7 +150,7 @@ func judgePreflight(o options) error {
 // judgeForms refuses a value that cannot be what its flag names.
 func judgeForms(o options) error {
 	switch {
-	case len(o.release) > 53 || !releasePattern.MatchString(o.release):
+	case !render.ValidReleaseName(o.release):
 		return refuse("", "--%s %q is not the name of a Helm release", flagRelease, o.release)
 	case len(o.namespace) > 63 || !namespacePattern.MatchString(o.namespace):
 		return refuse("", "--%s %q is not the name of a namespace", flagNamespace, o.namespace)
