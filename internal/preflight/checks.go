@@ -96,9 +96,9 @@ func (r *run) checkOthers(ctx context.Context) error {
 			Annotations: map[string]string{identity.NonceAnnotation: pod.Nonce},
 		})
 	}
-	for _, rival := range decide.Rivals(r.Release, present) {
+	if rivals := decide.Rivals(r.Release, present); len(rivals) > 0 {
 		return refuse("wait for it to end, or clean it up with its own evidence directory",
-			"another preflight of this release: %s is still there", rival.Object)
+			"another preflight of this release: %s is still there", rivals[0].Object)
 	}
 	return nil
 }
@@ -195,8 +195,8 @@ func (r *run) checkSelectors(ctx context.Context) error {
 		}
 	}
 	refused, restricting := decide.Matches(rendered, r.pods)
-	for _, match := range refused {
-		return claimed(match.Selector.Object, match.Slot)
+	if len(refused) > 0 {
+		return claimed(refused[0].Selector.Object, refused[0].Slot)
 	}
 	for _, match := range restricting {
 		r.restricted(match.Selector.Object, match.Slot)
