@@ -35,13 +35,13 @@ func (l *loading) journalIsOfThisVersion() error {
 	if err != nil {
 		return refuseFile(JournalFile, err)
 	}
-	var any struct {
+	var written struct {
 		Format *string `json:"format"`
 	}
-	if json.Unmarshal(data, &any) == nil && (any.Format == nil || *any.Format != Format) {
+	if json.Unmarshal(data, &written) == nil && (written.Format == nil || *written.Format != Format) {
 		found := "no format"
-		if any.Format != nil {
-			found = fmt.Sprintf("format %q", *any.Format)
+		if written.Format != nil {
+			found = fmt.Sprintf("format %q", *written.Format)
 		}
 		return refuse(JournalFile, "has %s, not %q: %s", found, Format, manual)
 	}

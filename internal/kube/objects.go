@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
@@ -41,6 +42,13 @@ type Version struct {
 	// Object has the UID that was read.
 	Object          identity.Object
 	ResourceVersion string
+}
+
+// Named returns the version of an object of this kind as its metadata were read.
+func (r Resource) Named(meta metav1.Object) Version {
+	object := r.At(meta.GetNamespace(), meta.GetName())
+	object.UID = string(meta.GetUID())
+	return Version{Resource: r, Object: object, ResourceVersion: meta.GetResourceVersion()}
 }
 
 // check refuses what would be a write without a precondition, before anything
@@ -149,4 +157,23 @@ func (o *Objects) ListMetadata(ctx context.Context, resource Resource, sel Selec
 		return nil, readError("list", resource, resource.At(sel.Namespace, ""), err)
 	}
 	return list.Items, nil
+}
+
+// DeleteExactly deletes an object that nothing depends on, under both
+// preconditions: the UID, and the resourceVersion of the metadata on which the
+// decision rests (B4.3). Errors as for Apply.
+func (o *Objects) DeleteExactly(ctx context.Context, v Version) error {
+	if err := v.check(); err != nil {
+		return err
+	}
+	uid := types.UID(v.Object.UID)
+	background := metav1.DeletePropagationBackground
+	err := o.metadata.Resource(v.Resource.gvr()).Namespace(v.Object.Namespace).Delete(ctx, v.Object.Name, metav1.DeleteOptions{
+		Preconditions:     &metav1.Preconditions{UID: &uid, ResourceVersion: &v.ResourceVersion},
+		PropagationPolicy: &background,
+	})
+	if err != nil {
+		return writeError("delete", v.Resource, v.Object, err)
+	}
+	return nil
 }

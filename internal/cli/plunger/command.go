@@ -26,10 +26,17 @@ const (
 	exitUsage  = 2
 )
 
-// errUsage marks what is wrong with the command line itself.
-type errUsage struct{ error }
+// usageError marks what is wrong with the command line itself.
+type usageError struct{ error }
 
-func (e errUsage) Unwrap() error { return e.error }
+func (e usageError) Unwrap() error { return e.error }
+
+func noArguments(_ *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return usageError{fmt.Errorf("unexpected argument %q", args[0])}
+	}
+	return nil
+}
 
 // Build says what was built (B7.8).
 type Build struct {
@@ -48,7 +55,7 @@ func Main(args []string, build Build, stdout, stderr io.Writer) int {
 	command.SetOut(stdout)
 	command.SetErr(stderr)
 	err := command.ExecuteContext(ctrl.SetupSignalHandler())
-	var usage errUsage
+	var usage usageError
 	switch {
 	case err == nil:
 		return exitOK
@@ -84,7 +91,7 @@ func newCommand() *cobra.Command {
 			"revision Helm refuses to upgrade from, and fences them until helm-controller remembers them again.",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return errUsage{fmt.Errorf("unexpected argument %q: the controller takes flags only", args[0])}
+				return usageError{fmt.Errorf("unexpected argument %q: the controller takes flags only", args[0])}
 			}
 			return nil
 		},
@@ -92,7 +99,7 @@ func newCommand() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			config, err := f.config()
 			if err != nil {
-				return errUsage{err}
+				return usageError{err}
 			}
 			log := logger.NewLogger(f.log)
 			logger.SetLogger(log)
@@ -103,7 +110,7 @@ func newCommand() *cobra.Command {
 			return plunger.Run(cmd.Context(), config)
 		},
 	}
-	command.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return errUsage{err} })
+	command.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
 	f.bind(command.Flags())
 	command.AddCommand(newReleaseFences(), newReleaseFence(), newFences(), newCandidates(), newExplain())
 	return command

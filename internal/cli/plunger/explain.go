@@ -47,7 +47,7 @@ func newExplain() *cobra.Command {
 				err = f.checkPolicy(f.options())
 			}
 			if err != nil {
-				return errUsage{err}
+				return usageError{err}
 			}
 			objects, err := connect()
 			if err != nil {

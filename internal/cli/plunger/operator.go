@@ -90,7 +90,7 @@ func listing(use, short string, header []string, row func(decide.Release, time.T
 		Use: use, Short: short, Args: noArguments, SilenceUsage: true, SilenceErrors: true,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := checkOutput(output); err != nil {
-				return errUsage{err}
+				return usageError{err}
 			}
 			objects, err := connect()
 			if err != nil {
@@ -162,7 +162,7 @@ func newReleaseFence() *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			namespace, name, err := oneRelease("release-fence", args)
 			if err != nil {
-				return errUsage{err}
+				return usageError{err}
 			}
 			objects, err := connect()
 			if err != nil {

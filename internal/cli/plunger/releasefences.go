@@ -51,7 +51,7 @@ func newReleaseFences() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			config, err := f.config()
 			if err != nil {
-				return errUsage{err}
+				return usageError{err}
 			}
 			rest, err := plunger.Connect(f.client.QPS, f.client.Burst)
 			if err != nil {
@@ -66,13 +66,6 @@ func newReleaseFences() *cobra.Command {
 	}
 	f.bind(command.Flags())
 	return command
-}
-
-func noArguments(_ *cobra.Command, args []string) error {
-	if len(args) > 0 {
-		return errUsage{fmt.Errorf("unexpected argument %q", args[0])}
-	}
-	return nil
 }
 
 // config judges the flags. An empty Pod selector would select every Pod of the

@@ -113,7 +113,7 @@ func live() []rule {
 		quiet,                // neither fence nor trigger: nothing was read, nothing is owed
 		storageOfLive,        // everything below rests on the storage
 		backoff,              // B4.2: a release that sticks again waits
-		recover_,             // B4.1, B10.1: fence first, then the strategy's own write
+		beginRecovery,        // B4.1, B10.1: fence first, then the strategy's own write
 		requestAfterRepair,   // B10.1: once per repaired UID
 		uninstalledLatest,    // B10.7: said, not done
 		contradictingStorage, // B4.1a: two attempts, then the payload decides, or it is said

@@ -39,9 +39,9 @@ func remindUnderSuspension(in Input) (Action, bool) {
 	if in.Storage == nil {
 		return do(ReadStorage, "what helm-controller has to uninstall (B5.7)"), true
 	}
-	latest, any := in.Storage.Latest()
+	latest, found := in.Storage.Latest()
 	switch {
-	case !any:
+	case !found:
 		return Action{}, false
 	case incomplete(*r) && !refusedBy(in):
 		return do(FillStatus, "helm-controller has forgotten what to uninstall (B5.7)").about(latest), true

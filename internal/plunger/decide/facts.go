@@ -155,8 +155,8 @@ func (r Release) uninstalled() bool {
 // emptied reports whether the storage proves an uninstall: no revision at all,
 // or, where the history is kept, a latest one that says so (B5.6).
 func emptied(in Input) bool {
-	latest, any := in.Storage.Latest()
-	return !any || in.Release.Spec.KeepHistory && latest.Status == statusUninstalled
+	latest, found := in.Storage.Latest()
+	return !found || in.Release.Spec.KeepHistory && latest.Status == statusUninstalled
 }
 
 // episode is how many generations may lie between the hold and a delete of the
@@ -174,11 +174,11 @@ func reclaimedHere(in Input) (int, bool) {
 		return 0, false
 	}
 	version := in.Release.processedVersion()
-	latest, any := in.Storage.Latest()
+	latest, found := in.Storage.Latest()
 	switch {
 	case latest.Version < version:
 		return version, true
-	case !any, in.Release.Generation-hold <= episode:
+	case !found, in.Release.Generation-hold <= episode:
 		return latest.Version + 1, true
 	default:
 		return 0, false

@@ -93,9 +93,9 @@ func hold(in Input) (Action, bool) {
 	if noted && !in.Storage.holds(uid) {
 		return deleted(in, uid), true
 	}
-	latest, any := in.Storage.Latest()
+	latest, found := in.Storage.Latest()
 	switch {
-	case !any, !blocking(latest.Status), latest.UID != in.Memory.HoldUID:
+	case !found, !blocking(latest.Status), latest.UID != in.Memory.HoldUID:
 		return do(lifting(in), "the storage is no longer what the recovery was decided on (B4.3)"), true
 	case !noted || uid != latest.UID:
 		return do(NoteUID, "the UID is noted before the delete (B4.2)").about(latest), true
@@ -286,7 +286,7 @@ func contradictedFence(in Input) (Action, bool) {
 	if r.refusedBefore() && r.Status.Failures < contradictionAfter {
 		return Action{}, false
 	}
-	if latest, any := in.Storage.Latest(); any && blocking(latest.Status) && !in.Storage.hasStatus(statusDeployed) {
+	if latest, found := in.Storage.Latest(); found && blocking(latest.Status) && !in.Storage.hasStatus(statusDeployed) {
 		return Action{}, false
 	}
 	action := do(DropFence, "the storage contradicts the fence (B5.8)")
@@ -297,8 +297,8 @@ func contradictedFence(in Input) (Action, bool) {
 // owed reports whether a recovery of ours has not come to its end: the revision
 // that we rewrote is still stored, or the one that we deleted was not replaced.
 func owed(in Input) bool {
-	latest, any := in.Storage.Latest()
-	if any && latest.RepairedByUs || in.Memory.Recovering {
+	latest, found := in.Storage.Latest()
+	if found && latest.RepairedByUs || in.Memory.Recovering {
 		return true
 	}
 	// No Secret has an empty UID.

@@ -20,9 +20,9 @@ const (
 // (B4.1, B4.1a): the trigger for the present generation, no deployed revision,
 // and a latest one that blocks.
 func stuck(in Input) bool {
-	latest, any := in.Storage.Latest()
+	latest, found := in.Storage.Latest()
 	switch {
-	case !any:
+	case !found:
 		return false
 	case in.wantsUninstalled(latest):
 		return true
@@ -73,8 +73,8 @@ func backoff(in Input) (Action, bool) {
 			in.Memory.Recoveries, delay)), true
 }
 
-// recover_ is the beginning of a recovery: the fence, then the strategy.
-func recover_(in Input) (Action, bool) {
+// beginRecovery begins one: the fence first, then the strategy.
+func beginRecovery(in Input) (Action, bool) {
 	if !stuck(in) {
 		return Action{}, false
 	}
@@ -161,8 +161,8 @@ func beginReclaim(in Input, latest Revision) Action {
 // requestAfterRepair asks once for each repaired UID. Asking again while the
 // message stays would be a hot loop (B10.1).
 func requestAfterRepair(in Input) (Action, bool) {
-	latest, any := in.Storage.Latest()
-	if !any || !latest.RepairedByUs || !in.Release.stuckByMessage() {
+	latest, found := in.Storage.Latest()
+	if !found || !latest.RepairedByUs || !in.Release.stuckByMessage() {
 		return Action{}, false
 	}
 	if in.Release.Annotations[contract.RequestedUID] == latest.UID {
@@ -172,8 +172,8 @@ func requestAfterRepair(in Input) (Action, bool) {
 }
 
 func uninstalledLatest(in Input) (Action, bool) {
-	latest, any := in.Storage.Latest()
-	if !any || latest.Status != statusUninstalled || !in.Release.stuckByMessage() {
+	latest, found := in.Storage.Latest()
+	if !found || latest.Status != statusUninstalled || !in.Release.stuckByMessage() {
 		return Action{}, false
 	}
 	return keeping(in).telling(StorageRefused, "the last revision is uninstalled and blocks a new one; "+
@@ -187,15 +187,15 @@ func contradictingStorage(in Input) (Action, bool) {
 	if !r.Triggered() || owed(in) || in.Memory.Contradicted == r.Generation {
 		return Action{}, false
 	}
-	latest, any := in.Storage.Latest()
+	latest, found := in.Storage.Latest()
 	label := "nothing"
 	switch {
 	case r.Status.Failures < contradictionAfter:
 		return keeping(in), true
-	case any:
+	case found:
 		label = latest.Status
 	}
-	if any && in.Options.Strategy == Repair && !in.Storage.hasStatus(statusDeployed) {
+	if found && in.Options.Strategy == Repair && !in.Storage.hasStatus(statusDeployed) {
 		if reading, needed := readPayload(in, latest, "a label that contradicts the message for two attempts (B4.1a)"); needed {
 			return reading, true
 		}

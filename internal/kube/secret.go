@@ -7,7 +7,6 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/types"
 )
 
 // Secrets is the core Secret.
@@ -108,30 +107,4 @@ func (o *Objects) UpdateSecret(ctx context.Context, read Secret, change SecretCh
 	}
 	v.ResourceVersion = answer.GetResourceVersion()
 	return v, nil
-}
-
-// DeleteExactly deletes an object that nothing depends on, under both
-// preconditions: the UID, and the resourceVersion of the metadata on which the
-// decision rests (B4.3). Errors as for Apply.
-func (o *Objects) DeleteExactly(ctx context.Context, v Version) error {
-	if err := v.check(); err != nil {
-		return err
-	}
-	uid := types.UID(v.Object.UID)
-	background := metav1.DeletePropagationBackground
-	err := o.metadata.Resource(v.Resource.gvr()).Namespace(v.Object.Namespace).Delete(ctx, v.Object.Name, metav1.DeleteOptions{
-		Preconditions:     &metav1.Preconditions{UID: &uid, ResourceVersion: &v.ResourceVersion},
-		PropagationPolicy: &background,
-	})
-	if err != nil {
-		return writeError("delete", v.Resource, v.Object, err)
-	}
-	return nil
-}
-
-// Named returns the version of an object of this kind as its metadata were read.
-func (r Resource) Named(meta metav1.Object) Version {
-	object := r.At(meta.GetNamespace(), meta.GetName())
-	object.UID = string(meta.GetUID())
-	return Version{Resource: r, Object: object, ResourceVersion: meta.GetResourceVersion()}
 }
