@@ -246,12 +246,13 @@ func matches(pattern, path string) bool {
 type pkg struct {
 	ImportPath, Dir, Doc, Name string
 	GoFiles, Imports, Deps     []string
+	TestGoFiles, XTestGoFiles  []string
 }
 
 // load lists the module's packages with what each of them links.
 func load(t *testing.T) map[string]pkg {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), "go", "list", "-json=ImportPath,Dir,Doc,Name,GoFiles,Imports,Deps", module+"...")
+	cmd := exec.CommandContext(t.Context(), "go", "list", "-json=ImportPath,Dir,Doc,Name,GoFiles,Imports,Deps,TestGoFiles,XTestGoFiles", module+"...")
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()

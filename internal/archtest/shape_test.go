@@ -6,13 +6,15 @@ import (
 	"go/parser"
 	"go/token"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
 )
 
 // Budgets of this house. A file over the first is allowed to say why in a
-// comment that starts with "Long because"; nothing is allowed over the second.
+// comment that starts with "Long because"; nothing is allowed over the second, which
+// is also that of a file of tests.
 const (
 	fileLines     = 350
 	longFileLines = 600
@@ -42,6 +44,56 @@ func TestShapeOfTheCode(t *testing.T) {
 		}
 	}
 }
+
+// A test names the requirement that it proves, in one way: -run A6_1_ finds the tests
+// of A6.1 and no other.
+func TestShapeOfTheTests(t *testing.T) {
+	for _, p := range load(t) {
+		for _, name := range slices.Concat(p.TestGoFiles, p.XTestGoFiles) {
+			set := token.NewFileSet()
+			file, err := parser.ParseFile(set, filepath.Join(p.Dir, name), nil, parser.SkipObjectResolution)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, problem := range testShape(set, file) {
+				t.Errorf("%s/%s: %s", strings.TrimPrefix(p.ImportPath, module), name, problem)
+			}
+		}
+	}
+	// It must be able to fail.
+	for planted, source := range map[string]string{
+		"long file":        "package p\n" + strings.Repeat("//\n", longFileLines),
+		"number run in":    "package p\nfunc TestA612Role() {}\n",
+		"number not ended": "package p\nfunc TestB3_2Answers() {}\n",
+	} {
+		set := token.NewFileSet()
+		file, err := parser.ParseFile(set, "p_test.go", source, parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(testShape(set, file)) == 0 {
+			t.Errorf("%s is not caught", planted)
+		}
+	}
+}
+
+func testShape(set *token.FileSet, file *ast.File) (problems []string) {
+	if lines := set.File(file.Pos()).LineCount(); lines > longFileLines {
+		problems = append(problems, fmt.Sprintf("%d lines; the budget of a file of tests is %d", lines, longFileLines))
+	}
+	for _, decl := range file.Decls {
+		f, ok := decl.(*ast.FuncDecl)
+		if ok && numbered.MatchString(f.Name.Name) && !numberedWell.MatchString(f.Name.Name) {
+			problems = append(problems, f.Name.Name+": the number of a requirement is written as in TestA6_12_Name")
+		}
+	}
+	return problems
+}
+
+var (
+	numbered     = regexp.MustCompile(`^(Test|Fuzz|Benchmark)[AB][0-9]`)
+	numberedWell = regexp.MustCompile(`^(Test|Fuzz|Benchmark)[AB][0-9]+(_[0-9]+[a-z]?)?_[A-Z]`)
+)
 
 // The checks above must be able to fail.
 func TestShapeCanFail(t *testing.T) {
