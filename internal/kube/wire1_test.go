@@ -71,7 +71,7 @@ func cases1() []wireCase {
 		return true
 	}))
 	for _, read := range []bool{false, true} {
-		stall := wireCase{name: fmt.Sprintf("stall, body read=%v", read), protocol: "http/1.1", want: unknown, wait: 200 * time.Millisecond}
+		stall := wireCase{name: fmt.Sprintf("stall, body read=%v", read), protocol: "http/1.1", want: unknown, wait: stallWait}
 		stall.serve = http1(func(h *hostile, c *tls.Conn, r *http.Request, reader *bufio.Reader) bool {
 			if read {
 				h.whole(r)
@@ -84,14 +84,19 @@ func cases1() []wireCase {
 	return cases
 }
 
+// stallWait is how long a create waits for a server that never answers: long enough
+// for the handshake on slow cores, since a request that never left is another case.
+const stallWait = 2 * time.Second
+
 // respond answers each create with a code, echoing its Audit-ID.
 func respond(code int, headers string, body bool) func(*hostile, *tls.Conn) {
 	return http1(func(h *hostile, c *tls.Conn, r *http.Request, _ *bufio.Reader) bool {
 		h.whole(r)
+		length := ""
 		if body {
-			headers += "Content-Length: 2\r\n"
+			length = "Content-Length: 2\r\n"
 		}
-		write(c, fmt.Sprintf("HTTP/1.1 %d X\r\nAudit-ID: %s\r\n%s\r\n{}", code, r.Header.Get(auditHeader), headers))
+		write(c, fmt.Sprintf("HTTP/1.1 %d X\r\nAudit-ID: %s\r\n%s%s\r\n{}", code, r.Header.Get(auditHeader), headers, length))
 		return body
 	})
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"testing"
-	"time"
 
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
@@ -150,7 +149,7 @@ func cases2() []wireCase {
 		return s.WriteRSTStream(r.id, http2.ErrCodeInternal) == nil
 	}))
 	add("trailers instead of an answer", unknown, atTheEnd(func(s *session, r *stream) bool { return s.headers(r, 503, true, "retry-after", "0") }))
-	cases = append(cases, wireCase{name: "stall", protocol: "h2", want: unknown, wait: 200 * time.Millisecond,
+	cases = append(cases, wireCase{name: "stall", protocol: "h2", want: unknown, wait: stallWait,
 		serve: http2Server(func(*hostile, *session, *stream, string) bool { return true })})
 	return cases
 }

@@ -218,7 +218,7 @@ func TestInterruptAwaitsTheCreateInFlight(t *testing.T) {
 			t.Cleanup(release)
 			s.through(hooks)
 			p := s.start(nil, s.preflightArgs()...)
-			<-arrived
+			p.inFlight(t, arrived)
 			s.must(p.cmd.Process.Signal(signal))
 			select {
 			case <-p.done:
@@ -245,9 +245,10 @@ func TestSecondInterruptGivesUp(t *testing.T) {
 	t.Cleanup(release)
 	s.through(hooks)
 	p := s.start(nil, s.preflightArgs()...)
-	<-arrived
+	p.inFlight(t, arrived)
 	s.must(p.cmd.Process.Signal(syscall.SIGINT))
-	time.Sleep(200 * time.Millisecond) // two pending signals of one kind would be delivered as one
+	// Two pending signals of one kind would be delivered as one.
+	s.until("the first signal to be told", func() bool { return strings.Contains(p.stderr.String(), "interrupted") })
 	s.must(p.cmd.Process.Signal(syscall.SIGINT))
 	e := s.expect(s.wait(p), 130)
 	s.says(e, "--cleanup-preflight")

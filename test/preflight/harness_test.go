@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -131,8 +132,26 @@ type ended struct {
 // process is a running command.
 type process struct {
 	cmd            *exec.Cmd
-	stdout, stderr bytes.Buffer
+	stdout, stderr output
 	done           chan struct{}
+}
+
+// output is what a process has printed so far.
+type output struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (o *output) Write(text []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.Write(text)
+}
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.String()
 }
 
 func (s *site) command(env []string, args ...string) *exec.Cmd {
@@ -147,6 +166,17 @@ func (s *site) start(env []string, args ...string) *process {
 	p.cmd.Stdout, p.cmd.Stderr = &p.stdout, &p.stderr
 	s.begin(p)
 	return p
+}
+
+// inFlight waits until the request that was to be held has arrived. A process that
+// ended before it never sends one.
+func (p *process) inFlight(t *testing.T, arrived <-chan struct{}) {
+	t.Helper()
+	select {
+	case <-arrived:
+	case <-p.done:
+		t.Fatalf("it ended before the create left:\n%s", p.stderr.String())
+	}
 }
 
 // begin starts a process that does not outlive the test.

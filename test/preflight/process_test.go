@@ -23,18 +23,18 @@ func TestTimeoutAwaitsTheCreateInFlight(t *testing.T) {
 	args := s.preflightArgs()
 	for i, arg := range args {
 		if arg == "60s" {
-			args[i] = "2s"
+			args[i] = "10s" // the run's first steps have to fit in, on slow cores too
 		}
 	}
 	p := s.start(nil, args...)
-	<-arrived
+	p.inFlight(t, arrived)
 	select {
 	case <-p.done:
 		t.Fatalf("the timeout cut a create off:\n%s", p.stderr.String())
-	case <-time.After(4 * time.Second):
+	case <-time.After(12 * time.Second):
 	}
 	release()
-	s.says(s.expect(s.wait(p), 1), "--timeout 2s")
+	s.says(s.expect(s.wait(p), 1), "--timeout 10s")
 	if !s.record(evidence.ReceiptFile("secret")) || s.record(evidence.StartedFile("network-policy")) {
 		t.Error("the receipt is missing, or a new create started after the timeout")
 	}
@@ -50,7 +50,7 @@ func TestCrashIsNoRefusal(t *testing.T) {
 	t.Cleanup(release)
 	s.through(hooks)
 	p := s.start(nil, s.preflightArgs()...)
-	<-arrived
+	p.inFlight(t, arrived)
 	limits, err := os.ReadFile(fmt.Sprintf("/proc/%d/limits", p.cmd.Process.Pid))
 	s.must(err)
 	for line := range strings.Lines(string(limits)) {
