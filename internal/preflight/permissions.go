@@ -3,8 +3,10 @@ package preflight
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
+	"github.com/holdfast-project/holdfast/internal/cleanup"
 	"github.com/holdfast-project/holdfast/internal/kube"
 	"github.com/holdfast-project/holdfast/internal/render"
 )
@@ -39,26 +41,26 @@ func describe(p kube.Permission) string {
 	return fmt.Sprintf("%s %s", p.Verb, resource)
 }
 
-// permissions lists what the two Roles in config/rbac grant for these slots.
+// permissions lists what the two Roles in config/rbac grant for these slots: what
+// cleanup will need, and what only the run does.
 func permissions(namespace string, slots []render.Slot) []kube.Permission {
-	var all []kube.Permission
+	kinds := make([]string, len(slots))
+	for i, slot := range slots {
+		kinds[i] = slot.Object.Kind
+	}
+	all := cleanup.Permissions(namespace, kinds...)
 	add := func(group, resource string, verbs ...string) {
 		for _, verb := range verbs {
 			all = append(all, kube.Permission{Verb: verb, Group: group, Resource: resource, Namespace: namespace})
 		}
 	}
-	kinds := map[string]bool{}
-	for _, slot := range slots {
-		kinds[slot.Object.Kind] = true
+	add("batch", "jobs", "create", "list", "patch")
+	if slices.Contains(kinds, "Secret") {
+		add("", "secrets", "create")
 	}
-	add("batch", "jobs", "create", "get", "list", "patch", "delete")
-	if kinds["Secret"] {
-		add("", "secrets", "create", "get", "delete")
+	if slices.Contains(kinds, "NetworkPolicy") {
+		add("networking.k8s.io", "networkpolicies", "create")
 	}
-	if kinds["NetworkPolicy"] {
-		add("networking.k8s.io", "networkpolicies", "create", "get", "delete")
-	}
-	add("", "pods", "get", "list")
 	add("", "events", "list")
 	add("", "services", "list")
 	add("", "replicationcontrollers", "list")
@@ -67,8 +69,5 @@ func permissions(namespace string, slots []render.Slot) []kube.Permission {
 	for _, workload := range []string{"deployments", "statefulsets", "daemonsets", "replicasets"} {
 		add("apps", workload, "list")
 	}
-	return append(all,
-		kube.Permission{Verb: "get", Resource: "pods", Subresource: "log", Namespace: namespace},
-		kube.Permission{Verb: "get", Resource: "namespaces", Namespace: namespace, Name: namespace},
-	)
+	return append(all, kube.Permission{Verb: "get", Resource: "pods", Subresource: "log", Namespace: namespace})
 }
