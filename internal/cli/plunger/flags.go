@@ -61,7 +61,7 @@ func (f *flags) bind(fs *pflag.FlagSet) {
 
 	timing := plunger.DefaultTiming()
 	fs.IntVar(&f.grace, "shutdown-grace-period-seconds", int(timing.Grace/time.Second),
-		"The Pod's termination grace period; the drain ends 25 seconds earlier.")
+		"The Pod's termination grace period in seconds, 40 to 140: up to 10 for the manager's stop, 15 kept before the kill, the rest for the drain.")
 	fs.BoolVar(&f.leaderElect, "enable-leader-election", false,
 		"Take a Lease before acting, so that there is one writer.")
 	fs.BoolVar(&f.leaderElect, "leader-elect", false, "The same as --enable-leader-election.")
