@@ -18,7 +18,7 @@ import (
 // that is what lets a million states be played in minutes.
 const travel = 1500 * time.Millisecond
 
-// delays of the steps that happen by themselves. The late create of a Pod is
+// delay is how long a step takes that happens by itself. The late create of a Pod is
 // inside the window of A6.3, which is a stated limit.
 func delay(what string) time.Duration {
 	switch what {

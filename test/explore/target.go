@@ -22,7 +22,7 @@ type Target struct {
 	cluster identity.Cluster
 	digest  string
 	slots   []Slot
-	// answer is what the create of slot number ends with; all before it are
+	// number is the slot whose create ends with answer; all before it are
 	// acknowledged.
 	number int
 	answer kube.Outcome

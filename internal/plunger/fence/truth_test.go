@@ -98,8 +98,8 @@ func (c cellOnServer) before(ctx context.Context) (string, error) {
 	return string(earlier.UID), api.Client.Delete(ctx, earlier)
 }
 
-// wiped and ancient objects know no Apply of ours, so there the fence comes by
-// the creator's hand.
+// fencedAtBirth: wiped and ancient objects know no Apply of ours, so there the
+// fence comes by the creator's hand.
 func (c cellOnServer) fencedAtBirth() bool {
 	switch c.Manager {
 	case truth.Nobody, truth.Ancient, truth.BeforeFirstApply, truth.OtherSubresource:

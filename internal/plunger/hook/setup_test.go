@@ -51,8 +51,8 @@ const pods = "app=flux-plunger"
 type site struct {
 	*testing.T
 	ns string
+	mu sync.Mutex
 	// before is called with every request of the hook, before it is sent.
-	mu     sync.Mutex
 	before func(*http.Request) error
 	said   bytes.Buffer
 	// planned is the failure that a test wants the hook to meet.

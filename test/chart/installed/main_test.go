@@ -246,7 +246,7 @@ func (s *site) releases(names ...string) {
 	s.must(shared.Install(s.Context(), keys, func(hr *helmv2.HelmRelease) { hr.Labels = map[string]string{"site": s.name} }))
 }
 
-// stick makes a release stuck and waits for its recovery.
+// recovers makes a release stuck and waits for its recovery.
 func (s *site) recovers(name string) {
 	s.Helper()
 	s.must(shared.Stick(s.Context(), s.key(name), lab.Damage{}))
@@ -284,7 +284,7 @@ func (s *site) patched(name string, kind types.PatchType, manager, body string) 
 	return shared.Client.Patch(s.Context(), hr, client.RawPatch(kind, []byte(body)), options...)
 }
 
-// account is a client with a fresh token of one of the chart's ServiceAccounts.
+// user is the name by which the API server knows one of the chart's ServiceAccounts.
 func (s *site) user(suffix string) string {
 	return "system:serviceaccount:" + s.ns + ":" + s.fullname() + suffix
 }
