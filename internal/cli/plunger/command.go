@@ -87,8 +87,11 @@ func newCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "flux-plunger",
 		Short: "Recover HelmReleases stuck with \"has no deployed releases\", and see that a delete in between is still uninstalled",
-		Long: "Without a subcommand it runs the controller: it watches HelmReleases, recovers those whose latest stored\n" +
-			"revision Helm refuses to upgrade from, and fences them until helm-controller remembers them again.",
+		Long: "flux-plunger recovers HelmReleases stuck with \"has no deployed releases\", and keeps one that is deleted\n" +
+			"meanwhile until helm-controller has really uninstalled it, or says what may be left.\n\n" +
+			"Without a subcommand it runs the controller in a Pod. The subcommands run from a workstation with\n" +
+			"KUBECONFIG and need no running flux-plunger; only release-fence and release-fences change anything.\n\n" +
+			"Exit codes: 0 done; 1 failed, or the stop stayed incomplete; 2 a flag or argument was refused.",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 {
 				return usageError{fmt.Errorf("unexpected argument %q: the controller takes flags only", args[0])}
@@ -110,6 +113,7 @@ func newCommand() *cobra.Command {
 			return plunger.Run(cmd.Context(), config)
 		},
 	}
+	command.CompletionOptions.DisableDefaultCmd = true
 	command.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
 	f.bind(command.Flags())
 	command.AddCommand(newReleaseFences(), newReleaseFence(), newFences(), newCandidates(), newExplain())

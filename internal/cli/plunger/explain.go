@@ -36,7 +36,7 @@ func newExplain() *cobra.Command {
 	var output string
 	command := &cobra.Command{
 		Use:   "explain NAMESPACE/NAME",
-		Short: "Say what a flux-plunger that starts now would do about one release, and why; it changes nothing",
+		Short: "Show what a controller that starts now would do about one release, and why; this command changes nothing",
 		Args:  cobra.ArbitraryArgs, SilenceUsage: true, SilenceErrors: true,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			namespace, name, err := oneRelease("explain", args)

@@ -38,7 +38,8 @@ type flags struct {
 // bindPolicy binds what changes a decision; explain takes the same.
 func (f *flags) bindPolicy(fs *pflag.FlagSet) {
 	fs.StringVar(&f.strategy, "strategy", string(decide.Repair),
-		"How a stuck release is recovered: 'repair' rewrites the status of its latest revision, 'reclaim' suspends it and deletes that revision's Secret.")
+		"How a stuck release is recovered: 'repair' rewrites the status of its latest revision, which needs a role that may update Secrets; "+
+			"'reclaim' suspends it and deletes that revision's Secret, which needs one that may delete them.")
 	fs.StringVar(&f.fenceUntil, "fence-until", string(decide.UntilRemembered),
 		"When the fence of a live release goes: 'remembered', once helm-controller has a history again, or 'lifted', with the suspension (reclaim only).")
 	fs.StringVar(&f.unproven, "unproven-uninstall", string(decide.ReleaseUnproven),
@@ -72,7 +73,7 @@ func (f *flags) bind(fs *pflag.FlagSet) {
 	fs.DurationVar(&f.retry, "leader-election-retry-period", timing.Retry,
 		"How long to wait between tries to take or renew the Lease.")
 
-	fs.IntVar(&f.concurrent, "concurrent", 4, "The number of releases that are looked at side by side.")
+	fs.IntVar(&f.concurrent, "concurrent", 4, "How many releases it works on at the same time.")
 	fs.StringVar(&f.metricsAddress, "metrics-addr", ":8080", "The address the metric endpoint binds to; 0 for none.")
 	fs.StringVar(&f.healthAddress, "health-addr", ":9440", "The address the health endpoint binds to; 0 for none.")
 	fs.BoolVar(&f.allNamespaces, "watch-all-namespaces", true,

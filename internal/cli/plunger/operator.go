@@ -70,7 +70,7 @@ type candidateLine struct {
 }
 
 func newCandidates() *cobra.Command {
-	return listing("candidates", "List suspended releases that were recovered once and that flux-plunger does not suspend",
+	return listing("candidates", "List suspensions that an earlier flux-plunger may have left, with the command by which you lift each; it changes nothing",
 		[]string{"release", "confirm", "command"},
 		func(r decide.Release, _ time.Time) (any, []string) {
 			if !r.Suspended() || !r.Processed() || r.Suspension() == decide.Ours {

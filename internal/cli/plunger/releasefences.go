@@ -35,7 +35,7 @@ func (f *fencesFlags) bind(fs *pflag.FlagSet) {
 	fs.StringVar(&f.pods, "pod-selector", "", "Selects flux-plunger's Pods, and no others.")
 	fs.BoolVar(&f.allNamespaces, "watch-all-namespaces", true, "Sweep all namespaces; if false, only flux-plunger's own.")
 	fs.StringVar(&f.selector, "watch-label-selector", "", "Sweep HelmReleases with matching labels only, those that the Deployment watches.")
-	fs.IntVar(&f.grace, "shutdown-grace-period-seconds", int(plunger.DefaultGrace/time.Second), "The grace period of flux-plunger's Pods.")
+	fs.IntVar(&f.grace, "shutdown-grace-period-seconds", int(plunger.DefaultGrace/time.Second), "The termination grace period of flux-plunger's Pods in seconds.")
 	f.client.BindFlags(fs)
 }
 
@@ -45,8 +45,8 @@ func newReleaseFences() *cobra.Command {
 		Use:   "release-fences",
 		Short: "Stop flux-plunger and let every release go that still carries the fence; the chart runs it before it is uninstalled",
 		Long: "Scales flux-plunger to zero, waits out its grace period, lifts suspensions that flux-plunger alone holds,\n" +
-			"removes every fence and names each release that it lets go. It fails, and the chart is to stay, where\n" +
-			"flux-plunger could not be stopped or a fence is left. It may be run again, and by hand.",
+			"removes every fence and names each release that it lets go. It fails when flux-plunger could not be stopped\n" +
+			"or a fence is left; keep the chart installed then. It may be run again, and by hand.",
 		Args: noArguments, SilenceUsage: true, SilenceErrors: true,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			config, err := f.config()
