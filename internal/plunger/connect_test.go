@@ -23,3 +23,19 @@ func TestConnectQuotesNoToken(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+// B8.4: client-go passes over a kubeconfig that does not exist. What was looked for
+// is named all the same.
+func TestConnectNamesTheKubeconfig(t *testing.T) {
+	existing := filepath.Join(t.TempDir(), "config")
+	text := "apiVersion: v1\nkind: Config\ncurrent-context: absent\n"
+	if err := os.WriteFile(existing, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{"/nonexistent/config", existing} {
+		t.Setenv("KUBECONFIG", path)
+		if _, err := plunger.Connect(1, 1); err == nil || !strings.Contains(err.Error(), path) {
+			t.Errorf("%s: got %v", path, err)
+		}
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"time"
 
 	helmv2 "github.com/fluxcd/helm-controller/api/v2"
@@ -13,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	crconfig "sigs.k8s.io/controller-runtime/pkg/config"
@@ -76,11 +78,25 @@ type instance struct {
 func Connect(qps float32, burst int) (*rest.Config, error) {
 	config, err := ctrl.GetConfig()
 	if err != nil {
-		return nil, fmt.Errorf("finding a cluster: run it in a Pod with a ServiceAccount, or set KUBECONFIG: %w", kube.UnquotedKubeconfig(err))
+		return nil, noCluster(err)
 	}
 	config.QPS, config.Burst = qps, burst
 	config.UserAgent = contract.FieldManager
 	return config, nil
+}
+
+// noCluster names where a cluster was looked for: client-go passes over a file
+// that does not exist, and then says only that there is no configuration.
+func noCluster(err error) error {
+	path := os.Getenv(clientcmd.RecommendedConfigPathEnvVar)
+	switch {
+	case path == "":
+		return fmt.Errorf("finding a cluster: run it in a Pod with a ServiceAccount, or set KUBECONFIG: %w", kube.UnquotedKubeconfig(err))
+	case clientcmd.IsEmptyConfig(err):
+		return fmt.Errorf("finding a cluster: KUBECONFIG is %q, which does not exist or names no cluster; give the path of a kubeconfig", path)
+	default:
+		return fmt.Errorf("finding a cluster: reading the kubeconfig %q: %w", path, kube.UnquotedKubeconfig(err))
+	}
 }
 
 // Run runs flux-plunger until ctx ends, then stops in the order of B6.1. It

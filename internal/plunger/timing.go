@@ -57,7 +57,7 @@ func (t Timing) busy() time.Duration { return t.Retry + t.Renew + StopBound + t.
 func (t Timing) Check() error {
 	switch {
 	case t.Grace < MinGrace || t.Grace > MaxGrace:
-		return fmt.Errorf("checking --shutdown-grace-period-seconds: %s is not between %s and %s", t.Grace, MinGrace, MaxGrace)
+		return fmt.Errorf("checking --shutdown-grace-period-seconds: %d is not between %d and %d", t.Grace/time.Second, MinGrace/time.Second, MaxGrace/time.Second)
 	case t.Retry <= 0 || t.Renew <= t.Retry:
 		return fmt.Errorf("checking the leader election: the renew deadline %s must be longer than the retry period %s, and both positive", t.Renew, t.Retry)
 	case t.Lease <= t.busy():

@@ -1,6 +1,7 @@
 package plunger_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -47,5 +48,14 @@ func TestTimingRefusals(t *testing.T) {
 		if timing.Check() == nil {
 			t.Errorf("%s: accepted", name)
 		}
+	}
+}
+
+// B6.7: a refused grace period is told in the flag's own unit.
+func TestGraceIsToldInSeconds(t *testing.T) {
+	timing := plunger.DefaultTiming().Complete()
+	timing.Grace = 5 * time.Second
+	if err := timing.Check(); err == nil || !strings.Contains(err.Error(), "5 is not between 40 and 140") {
+		t.Errorf("got %v", err)
 	}
 }
