@@ -61,22 +61,22 @@ func (o *options) register(flags *pflag.FlagSet) {
 	boolean(flags, &o.resume, flagResume, "with --preflight-only: once more in the directory of an interrupted preflight, after its cleanup")
 	boolean(flags, &o.cleanup, flagCleanup, "remove what an interrupted preflight's evidence proves to be its own")
 
-	text(flags, &o.kubeconfig, flagKubeconfig, "", "kubeconfig `file`, private and not a link")
-	text(flags, &o.context, flagContext, "", "`name` of the context in the kubeconfig")
-	text(flags, &o.namespace, flagNamespace, "", "`namespace` of the release")
-	text(flags, &o.release, flagRelease, "", "`name` of the Helm release")
-	text(flags, &o.evidenceDir, flagEvidenceDir, "", "evidence `directory`: new for a preflight, the original one for a resume or a cleanup")
+	text(flags, &o.kubeconfig, flagKubeconfig, "", "kubeconfig `FILE`, private (mode 600) and not a link")
+	text(flags, &o.context, flagContext, "", "`NAME` of the context in the kubeconfig")
+	text(flags, &o.namespace, flagNamespace, "", "`NAME` of the release's namespace")
+	text(flags, &o.release, flagRelease, "", "`NAME` of the Helm release")
+	text(flags, &o.evidenceDir, flagEvidenceDir, "", "evidence `DIR`: new for a preflight, the original one for a resume or a cleanup")
 
-	text(flags, &o.chart, flagChart, "", "`chart` directory or .tgz (preflight)")
-	text(flags, &o.values, flagValues, "", "values `file`, private and not a link (preflight)")
+	text(flags, &o.chart, flagChart, "", "`CHART` to render, a directory or a .tgz file (preflight)")
+	text(flags, &o.values, flagValues, "", "values `FILE`, private (mode 600) and not a link (preflight)")
 	text(flags, &o.image, flagImage, "", "candidate image as `NAME@sha256:DIGEST` (preflight)")
-	text(flags, &o.profile, flagProfile, "", "profile `file`; the built-in one for OpenClaw Enterprise when absent (preflight)")
-	duration(flags, &o.timeout, flagTimeout, defaultTimeout, "`bound` on the whole wait for the Jobs (preflight)")
-	text(flags, &o.allowFilesystem, flagAllowFilesystem, "", "accept evidence on this `type` of file system, for example nfs (preflight)")
+	text(flags, &o.profile, flagProfile, "", "profile `FILE`; without it the built-in one for OpenClaw Enterprise (preflight)")
+	duration(flags, &o.timeout, flagTimeout, defaultTimeout, "longest `DURATION` from the first create to the last Job's end, whole seconds, 1s to 24h (preflight)")
+	text(flags, &o.allowFilesystem, flagAllowFilesystem, "", "accept evidence on a file system of this `TYPE`, for example nfs (preflight)")
 	boolean(flags, &o.retainHelper, flagRetainHelper, "keep a copy of this executable with the evidence (preflight)")
 	o.retainHelper = true
 	flags.Lookup(flagRetainHelper).DefValue = "true"
-	text(flags, &o.output, flagOutput, "text", "`format`, text or json: lines for people, or JSON lines on stdout (preflight)")
+	text(flags, &o.output, flagOutput, "text", "`text|json`: lines for people, or JSON lines on stdout (preflight)")
 
 	boolean(flags, &o.settled, flagSettled, "you attest that the previous process, its children and their requests are settled (resume, cleanup)")
 	boolean(flags, &o.unrestored, flagUnrestored, "you attest that this is the original directory with its original files (resume, cleanup)")

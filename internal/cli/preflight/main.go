@@ -93,12 +93,12 @@ func Main(env Env) int {
 }
 
 const usage = `Usage:
-  upgrade-production-images --preflight-only --kubeconfig F --context C --namespace N --release R \
-      --evidence-dir D --chart CHART --values V --controller-image NAME@sha256:… [flags]
+  upgrade-production-images --preflight-only --kubeconfig FILE --context NAME --namespace NAME --release NAME \
+      --evidence-dir DIR --chart CHART --values FILE --controller-image NAME@sha256:DIGEST [flags]
   upgrade-production-images --resume --preflight-only … --previous-process-settled --evidence-unrestored
-  upgrade-production-images --cleanup-preflight --kubeconfig F --context C --namespace N --release R \
-      --evidence-dir D --previous-process-settled --evidence-unrestored
-  upgrade-production-images reconcile --evidence-dir D --slot ATTEMPT/SLOT --statement "…"
+  upgrade-production-images --cleanup-preflight --kubeconfig FILE --context NAME --namespace NAME --release NAME \
+      --evidence-dir DIR --previous-process-settled --evidence-unrestored
+  upgrade-production-images reconcile --evidence-dir DIR --slot ATTEMPT/SLOT --statement TEXT
   upgrade-production-images version
 
 --preflight-only starts the candidate image in temporary Jobs of the release's

@@ -19,7 +19,7 @@ import (
 func (c *command) reconcileCommand() *cobra.Command {
 	var directory, slot, statement string
 	cmd := &cobra.Command{
-		Use:   "reconcile --evidence-dir D --slot ATTEMPT/SLOT --statement \"…\"",
+		Use:   "reconcile --evidence-dir DIR --slot ATTEMPT/SLOT --statement TEXT",
 		Short: "state how an uncertain create was reconciled by hand",
 		Args:  noArguments,
 		RunE: func(*cobra.Command, []string) error {
@@ -35,9 +35,9 @@ func (c *command) reconcileCommand() *cobra.Command {
 		},
 	}
 	cmd.Flags().SortFlags = false
-	text(cmd.Flags(), &directory, flagEvidenceDir, "", "the original evidence `directory`")
+	text(cmd.Flags(), &directory, flagEvidenceDir, "", "the original evidence `DIR`")
 	text(cmd.Flags(), &slot, flagSlot, "", "the uncertain slot as `ATTEMPT/SLOT`, as the result's \"unknown\" lists it")
-	text(cmd.Flags(), &statement, flagStatement, "", "what was found and done, in the release owner's `words`")
+	text(cmd.Flags(), &statement, flagStatement, "", "the release owner's `TEXT`: what was found and done")
 	return cmd
 }
 
