@@ -43,12 +43,6 @@ type Writer struct{ objects *kube.Objects }
 // contract.FieldManager.
 func NewWriter(objects *kube.Objects) Writer { return Writer{objects} }
 
-func version(r decide.Release) kube.Version {
-	object := gather.HelmReleases().At(r.Namespace, r.Name)
-	object.UID = r.UID
-	return kube.Version{Resource: gather.HelmReleases(), Object: object, ResourceVersion: r.ResourceVersion}
-}
-
 func revisionVersion(r decide.Revision) kube.Version {
 	object := kube.Secrets().At(r.Namespace, r.Name)
 	object.UID = r.UID
@@ -65,7 +59,7 @@ func answer(object *unstructured.Unstructured, err error) (*decide.Release, erro
 // SetFence applies the fence alone, on the UID only (B5.8). On a terminating
 // release the API server refuses it ([kube.AddsFinalizerToTerminating]).
 func (w Writer) SetFence(ctx context.Context, r decide.Release) (*decide.Release, error) {
-	return answer(w.objects.ApplyFinalizers(ctx, version(r), contract.Fence))
+	return answer(w.objects.ApplyFinalizers(ctx, gather.Version(r), contract.Fence))
 }
 
 // Acquire suspends and fences in one apply (B3.1). Without force first; where
@@ -76,7 +70,7 @@ func (w Writer) SetFence(ctx context.Context, r decide.Release) (*decide.Release
 func (w Writer) Acquire(ctx context.Context, r decide.Release) (*decide.Release, error) {
 	suspend := true
 	fields := kube.Fields{Finalizers: []string{contract.Fence}, Suspend: &suspend}
-	acquired, err := answer(w.objects.Apply(ctx, version(r), fields, false))
+	acquired, err := answer(w.objects.Apply(ctx, gather.Version(r), fields, false))
 	var conflict *kube.Conflict
 	if !errors.As(err, &conflict) || len(conflict.Fields()) == 0 {
 		return acquired, err
@@ -98,12 +92,12 @@ func (w Writer) Acquire(ctx context.Context, r decide.Release) (*decide.Release,
 	}
 	// Absent again: whoever said false has let go of the field, so there is
 	// nothing to force (B3.3).
-	return answer(w.objects.Apply(ctx, version(*again), fields, said))
+	return answer(w.objects.Apply(ctx, gather.Version(*again), fields, said))
 }
 
 // Lift gives up the suspension and keeps the fence (B3.4).
 func (w Writer) Lift(ctx context.Context, r decide.Release) (*decide.Release, error) {
-	lifted, err := answer(w.objects.Apply(ctx, version(r), kube.Fields{Finalizers: []string{contract.Fence}}, false))
+	lifted, err := answer(w.objects.Apply(ctx, gather.Version(r), kube.Fields{Finalizers: []string{contract.Fence}}, false))
 	return stillSuspended(r, lifted, err)
 }
 
@@ -111,7 +105,7 @@ func (w Writer) Lift(ctx context.Context, r decide.Release) (*decide.Release, er
 // that somebody wrote back, is not ours to give up by an apply; it goes by a
 // guarded JSON patch (B7.3).
 func (w Writer) Drop(ctx context.Context, r decide.Release) (*decide.Release, error) {
-	object, err := w.objects.Apply(ctx, version(r), kube.Fields{}, false)
+	object, err := w.objects.Apply(ctx, gather.Version(r), kube.Fields{}, false)
 	for err == nil {
 		index := slices.Index(object.GetFinalizers(), contract.Fence)
 		if index < 0 {
@@ -137,24 +131,24 @@ func stillSuspended(before decide.Release, after *decide.Release, err error) (*d
 // hold, before the delete (B4.2, B4.2a).
 func (w Writer) NoteUID(ctx context.Context, r decide.Release, uid string) (*decide.Release, error) {
 	note := uid + "@" + strconv.FormatInt(r.Generation, 10)
-	return answer(w.objects.Annotate(ctx, version(r), map[string]string{contract.ProcessedUID: note}))
+	return answer(w.objects.Annotate(ctx, gather.Version(r), map[string]string{contract.ProcessedUID: note}))
 }
 
 // NoteVersion writes the number of the deleted revision, after the delete.
 func (w Writer) NoteVersion(ctx context.Context, r decide.Release, number int) (*decide.Release, error) {
-	return answer(w.objects.Annotate(ctx, version(r), map[string]string{contract.ProcessedVersion: strconv.Itoa(number)}))
+	return answer(w.objects.Annotate(ctx, gather.Version(r), map[string]string{contract.ProcessedVersion: strconv.Itoa(number)}))
 }
 
 // MarkUnproven writes the number of a revision that we deleted and that nothing
 // has replaced (B5.6).
 func (w Writer) MarkUnproven(ctx context.Context, r decide.Release, number int) (*decide.Release, error) {
-	return answer(w.objects.Annotate(ctx, version(r), map[string]string{contract.Unproven: strconv.Itoa(number)}))
+	return answer(w.objects.Annotate(ctx, gather.Version(r), map[string]string{contract.Unproven: strconv.Itoa(number)}))
 }
 
 // Request asks helm-controller for a reconcile and records for which repaired
 // UID, in one patch (B10.1).
 func (w Writer) Request(ctx context.Context, r decide.Release, uid string, now time.Time) (*decide.Release, error) {
-	return answer(w.objects.Annotate(ctx, version(r), map[string]string{
+	return answer(w.objects.Annotate(ctx, gather.Version(r), map[string]string{
 		contract.RequestedAt: now.UTC().Format(time.RFC3339Nano), contract.RequestedUID: uid}))
 }
 
@@ -168,7 +162,7 @@ func (w Writer) Remind(ctx context.Context, r decide.Release, unproven int, now 
 	if unproven > 0 {
 		annotations[contract.Unproven] = strconv.Itoa(unproven)
 	}
-	return answer(w.objects.Annotate(ctx, version(r), annotations))
+	return answer(w.objects.Annotate(ctx, gather.Version(r), annotations))
 }
 
 // FillStatus writes what is empty of history and storageNamespace, and only
@@ -189,7 +183,7 @@ func (w Writer) FillStatus(ctx context.Context, r decide.Release, latest decide.
 			"firstDeployed": at, "lastDeployed": at,
 		}}
 	}
-	return answer(w.objects.PatchStatus(ctx, version(r), status))
+	return answer(w.objects.PatchStatus(ctx, gather.Version(r), status))
 }
 
 // DeleteRevision deletes the Secret of a revision under the UID and the

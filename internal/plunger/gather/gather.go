@@ -37,6 +37,13 @@ func HelmReleases() kube.Resource {
 		Plural: "helmreleases", Kind: helmv2.HelmReleaseKind}
 }
 
+// Version names a release as it was read, for a write that rests on that read.
+func Version(r decide.Release) kube.Version {
+	object := HelmReleases().At(r.Namespace, r.Name)
+	object.UID = r.UID
+	return kube.Version{Resource: HelmReleases(), Object: object, ResourceVersion: r.ResourceVersion}
+}
+
 // Reader reads live.
 type Reader struct{ objects *kube.Objects }
 

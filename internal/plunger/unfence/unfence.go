@@ -117,13 +117,10 @@ func (o *Outcome) count(s step) {
 }
 
 func (u Releaser) write(ctx context.Context, r decide.Release, s step) (*unstructured.Unstructured, error) {
-	object := gather.HelmReleases().At(r.Namespace, r.Name)
-	object.UID = r.UID
-	version := kube.Version{Resource: gather.HelmReleases(), Object: object, ResourceVersion: r.ResourceVersion}
 	if s == lift {
-		return u.objects.RemoveSuspend(ctx, version)
+		return u.objects.RemoveSuspend(ctx, gather.Version(r))
 	}
-	return u.objects.RemoveFinalizerAt(ctx, version, int(s), contract.Fence)
+	return u.objects.RemoveFinalizerAt(ctx, gather.Version(r), int(s), contract.Fence)
 }
 
 // step is the next write: a non-negative one is the index of a fence to remove.
