@@ -28,7 +28,7 @@ const (
 	patience = 2 * time.Minute
 )
 
-// deletedWithoutFence and deletedInTheMiddle are the second half: the same stuck
+// deletedWithoutFence and deletedInTheMiddle show flux-plunger: the same stuck
 // release, deleted once with nobody around and once in the middle of a recovery.
 func deletedWithoutFence(ctx context.Context, s *stage) error {
 	s.say("4. A HelmRelease stuck with \"has no deployed releases\", deleted without a fence")

@@ -6,6 +6,6 @@
 // drains, and only after a stop that it was asked for (B6.4); the Lease is given
 // up as the very last request, or not at all (B6.6).
 //
-// It must not import unfence, nor anything of half A. Writes happen in package
-// fence, decisions in package decide.
+// It must not import unfence, nor any package of the preflight. Writes happen in
+// package fence, decisions in package decide.
 package plunger

@@ -5,7 +5,8 @@
 //
 // Its invariant: whatever is not touched by a hook passes unchanged, credentials
 // and watches included, so that everything a test observes about the API is the
-// real server's own behaviour. It must not import anything of half A or half B.
+// real server's own behaviour. It must not import any package of the preflight or of
+// flux-plunger.
 package apiproxy
 
 import (

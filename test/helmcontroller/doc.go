@@ -1,7 +1,7 @@
 // Package helmcontroller is a stand-in for Flux's helm-controller, for tests. It
 // really installs, upgrades, rolls back and uninstalls charts through the Helm
 // SDK, and it reproduces, from reading and measuring the 1.5 and 1.6 line, every
-// habit that Holdfast's second half was designed around (B5.10):
+// habit that flux-plunger was designed around (B5.10):
 //
 //   - a latest stored revision that the status does not know is classed as
 //     unmanaged: status.history is cleared and an upgrade is tried;
@@ -18,6 +18,6 @@
 // valuesFrom, chart templates, tests, drift) it refuses in words, so that no test
 // can rest on it by accident.
 //
-// It must not import anything of half A or half B: the two sides of a race may
-// share nothing but the API server.
+// It must not import any package of the preflight or of flux-plunger: the two sides
+// of a race may share nothing but the API server.
 package helmcontroller

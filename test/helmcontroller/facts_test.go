@@ -189,7 +189,8 @@ func TestF6MissingStorageIsTakenForUninstalled(t *testing.T) {
 	b.letGo(t, key)
 }
 
-// The seed's cure: the Secret gone, a request, and the release is installed anew.
+// The cure that reclaim rests on: the Secret gone, a request, and the release is
+// installed anew.
 func TestDeletedSecretIsInstalledAgain(t *testing.T) {
 	t.Parallel()
 	b := shared

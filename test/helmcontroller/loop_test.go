@@ -175,7 +175,7 @@ func TestGivingUpAndWhatEndsIt(t *testing.T) {
 	}
 }
 
-// B9.1's other half: install remediation removes what runs.
+// B9.1: install remediation removes what runs.
 func TestInstallRemediationRemovesRunningObjects(t *testing.T) {
 	t.Parallel()
 	b := shared

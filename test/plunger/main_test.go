@@ -23,9 +23,8 @@ import (
 	"github.com/holdfast-project/holdfast/test/helmcontroller/lab"
 )
 
-// EnvCounts scales the campaigns: a percentage of the numbers that the
-// acceptance asks for. The default keeps the package within minutes on two
-// cores; 100 is the acceptance itself.
+// EnvCounts scales the campaigns: a percentage of the full counts. The default
+// keeps the package within minutes on two cores.
 const EnvCounts = "HOLDFAST_PLUNGER_COUNTS"
 
 const defaultCounts = 20
@@ -96,9 +95,8 @@ func (b *bench) prepare(ctx context.Context, l *lab.Lab) error {
 	return errors.Join(b.Permit(ctx, folder, repair), b.Permit(ctx, folder, reclaim))
 }
 
-// of returns the share of the acceptance's number that this run takes, and at
-// least two.
-func (b *bench) of(acceptance int) int { return max(acceptance*b.counts/100, 2) }
+// of returns the share of a full count that this run takes, and at least two.
+func (b *bench) of(full int) int { return max(full*b.counts/100, 2) }
 
 // namespace makes one with a good chart in it, and releases that are Ready.
 func (b *bench) namespace(t testing.TB, name string, releases int, edits ...func(*helmv2.HelmRelease)) []types.NamespacedName {

@@ -296,7 +296,7 @@ func TestWhatWouldHappenWithoutIt(t *testing.T) {
 		t.Parallel()
 		b := shared
 		key := b.stuckReleases(t, "notreminded", situation{name: "single"}, 1)[0]
-		must(t, b.Edit(t.Context(), key, func(hr *helmv2.HelmRelease) { // the seed's order
+		must(t, b.Edit(t.Context(), key, func(hr *helmv2.HelmRelease) { // as the first flux-plunger did
 			hr.Spec.Suspend = true
 			hr.Finalizers = append(hr.Finalizers, "lab.holdfast.test/fence")
 		}))
@@ -305,7 +305,7 @@ func TestWhatWouldHappenWithoutIt(t *testing.T) {
 		b.until(t, key, through)
 		must(t, b.Edit(t.Context(), key, func(hr *helmv2.HelmRelease) { hr.Finalizers = nil }))
 		if left := b.gone(t, key); len(left.Chart) != 4 || len(left.Storage) != 1 {
-			t.Errorf("the seed's order left %+v, want an orphan", left)
+			t.Errorf("the order of the first flux-plunger left %+v, want an orphan", left)
 		}
 	})
 	t.Run("not fenced", func(t *testing.T) {

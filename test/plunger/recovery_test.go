@@ -16,7 +16,7 @@ import (
 	"github.com/holdfast-project/holdfast/test/helmcontroller/lab"
 )
 
-// The acceptance's numbers, of which EnvCounts takes a share.
+// The full counts, of which EnvCounts takes a share.
 const (
 	oneByOne = 60
 	atOnce   = 100

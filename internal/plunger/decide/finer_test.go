@@ -120,7 +120,7 @@ func TestWhereRulesMeet(t *testing.T) {
 		{"B3.4 another's suspension, stuck and remembered: the fence leaves", base(blocked, fenced, suspendedBy(foreign()), stored("1:uninstalling")), want{verb: decide.DropFence}},
 		{"B Names: another's suspension, remembered elsewhere: the fence waits", base(fenced, remembers(2), disagrees, suspendedBy(foreign()), stored("2:deployed")), want{verb: decide.Wait}},
 		{"B Names: a hold of ours on a release that moves is lifted", base(reclaim, forgotten, held(2), disagrees), want{verb: decide.Lift}},
-		{"B3.4 the seed's end belongs to reclaim", base(untilLifted, forgotten, held(2)), want{verb: decide.Lift}},
+		{"B3.4 a fence that goes with the suspension belongs to reclaim", base(untilLifted, forgotten, held(2)), want{verb: decide.Lift}},
 		{"B4.3 a hold asks for the storage also while an upgrade runs", base(reclaim, upgrading, held(2)), want{verb: decide.ReadStorage}},
 		{"B4.2 a note of another revision is no note", base(reclaim, forgotten, held(2), stored("2:uninstalling", "1:uninstalling"), note("u1@4"), rechecked), want{verb: decide.NoteUID}},
 		{"B4.2 a note without a UID is no note", base(reclaim, forgotten, held(2), stored("2:uninstalling"), note("@4"), rechecked), want{verb: decide.NoteUID}},

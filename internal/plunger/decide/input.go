@@ -48,7 +48,8 @@ type FenceUntil string
 const (
 	// UntilRemembered keeps it until helm-controller has a history again.
 	UntilRemembered FenceUntil = "remembered"
-	// UntilLifted drops it with the suspension: reclaim's order in the seed.
+	// UntilLifted drops it together with the suspension, as the first flux-plunger
+	// did; under reclaim only.
 	UntilLifted FenceUntil = "lifted"
 )
 

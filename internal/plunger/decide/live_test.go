@@ -207,7 +207,7 @@ func TestReclaim(t *testing.T) {
 		{"B4.2 hold: deleted, note the number", base(reclaim, forgotten, held(2), stored("1:superseded"), noted), want{verb: decide.NoteVersion}},
 		{"B4.3 hold: all noted, lift", base(reclaim, forgotten, held(2), stored("1:superseded"), noted, annotated(contract.ProcessedVersion, "2")), want{verb: decide.Lift}},
 		{"B4.4 hold: the next one blocks too, and is not deleted in this hold", base(reclaim, forgotten, held(2), stored("1:uninstalling"), noted, annotated(contract.ProcessedVersion, "2")), want{verb: decide.Lift}},
-		{"B3.4 hold: the seed's end", base(reclaim, func(in *decide.Input) { in.Options.FenceUntil = decide.UntilLifted }, forgotten, held(2), stored("1:superseded"), noted, annotated(contract.ProcessedVersion, "2")), want{verb: decide.DropFence}},
+		{"B3.4 hold: the fence goes with the suspension", base(reclaim, func(in *decide.Input) { in.Options.FenceUntil = decide.UntilLifted }, forgotten, held(2), stored("1:superseded"), noted, annotated(contract.ProcessedVersion, "2")), want{verb: decide.DropFence}},
 		{"B4.3 hold: no longer blocked", base(reclaim, forgotten, held(2), stored("2:failed"), noted), want{verb: decide.Lift}},
 		{"B4.3 hold: another revision became the latest", base(reclaim, forgotten, held(2), stored("3:uninstalling", "2:uninstalling")), want{verb: decide.Lift}},
 		{"B4.3 hold: emptied by somebody", base(reclaim, forgotten, held(2), stored()), want{verb: decide.Lift}},

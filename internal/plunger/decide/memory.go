@@ -86,8 +86,8 @@ func (m Memory) After(action Action, answer *Release, options Options, now time.
 		m = m.wanting(*answer, options)
 	case Lift, DropFence:
 		if m.HoldGeneration != 0 && options.FenceUntil == UntilLifted {
-			// The seed's order drops the fence with the suspension; fencing the
-			// release again for the upgrade that follows would undo that.
+			// Here the fence goes together with the suspension; fencing the release
+			// again for the upgrade that follows would undo that.
 			m.Contradicted = answer.Generation
 		}
 		m.HoldGeneration = 0

@@ -139,17 +139,17 @@ func TestAfter(t *testing.T) {
 		options decide.Options
 		want    decide.Memory
 	}{
-		"acquire":        {action: decide.Action{Verb: decide.Acquire, Revision: revision}, options: options, want: decide.Memory{HoldGeneration: 5, HoldUID: "u2", HoldVersion: 2}},
-		"acquire again":  {before: holding, action: decide.Action{Verb: decide.Acquire}, options: options, want: decide.Memory{HoldGeneration: 5, HoldUID: "u2", HoldVersion: 2}},
-		"lift":           {before: holding, action: decide.Action{Verb: decide.Lift}, options: options, want: decide.Memory{HoldUID: "u2", HoldVersion: 2}},
-		"seed's end":     {before: holding, action: decide.Action{Verb: decide.DropFence}, options: lifted, want: decide.Memory{HoldUID: "u2", HoldVersion: 2, Contradicted: 5}},
-		"drop, no hold":  {action: decide.Action{Verb: decide.DropFence}, options: lifted},
-		"contradicted":   {action: decide.Action{Verb: decide.DropFence, Contradicted: true}, options: options, want: decide.Memory{Contradicted: 5}},
-		"first recovery": {action: decide.Action{Verb: decide.Rewrite}, options: options, want: decide.Memory{Recoveries: 1, LastRecovery: now, Recovering: true}},
-		"next recovery":  {before: decide.Memory{Recoveries: 2, LastRecovery: earlier}, action: decide.Action{Verb: decide.DeleteRevision}, options: options, want: decide.Memory{Recoveries: 3, LastRecovery: now, Recovering: true}},
-		"long after":     {before: decide.Memory{Recoveries: 2, LastRecovery: now.Add(-time.Hour)}, action: decide.Action{Verb: decide.Rewrite}, options: options, want: decide.Memory{Recoveries: 1, LastRecovery: now, Recovering: true}},
-		"recovered":      {before: decide.Memory{Recovering: true}, action: decide.Action{Events: []decide.Event{{Reason: decide.Recovered}}}, options: options},
-		"failed":         {before: decide.Memory{Recovering: true}, action: decide.Action{Events: []decide.Event{{Reason: decide.RecoveryFailed}}}, options: options, want: decide.Memory{Recovering: true}},
+		"acquire":              {action: decide.Action{Verb: decide.Acquire, Revision: revision}, options: options, want: decide.Memory{HoldGeneration: 5, HoldUID: "u2", HoldVersion: 2}},
+		"acquire again":        {before: holding, action: decide.Action{Verb: decide.Acquire}, options: options, want: decide.Memory{HoldGeneration: 5, HoldUID: "u2", HoldVersion: 2}},
+		"lift":                 {before: holding, action: decide.Action{Verb: decide.Lift}, options: options, want: decide.Memory{HoldUID: "u2", HoldVersion: 2}},
+		"lift, with the fence": {before: holding, action: decide.Action{Verb: decide.DropFence}, options: lifted, want: decide.Memory{HoldUID: "u2", HoldVersion: 2, Contradicted: 5}},
+		"drop, no hold":        {action: decide.Action{Verb: decide.DropFence}, options: lifted},
+		"contradicted":         {action: decide.Action{Verb: decide.DropFence, Contradicted: true}, options: options, want: decide.Memory{Contradicted: 5}},
+		"first recovery":       {action: decide.Action{Verb: decide.Rewrite}, options: options, want: decide.Memory{Recoveries: 1, LastRecovery: now, Recovering: true}},
+		"next recovery":        {before: decide.Memory{Recoveries: 2, LastRecovery: earlier}, action: decide.Action{Verb: decide.DeleteRevision}, options: options, want: decide.Memory{Recoveries: 3, LastRecovery: now, Recovering: true}},
+		"long after":           {before: decide.Memory{Recoveries: 2, LastRecovery: now.Add(-time.Hour)}, action: decide.Action{Verb: decide.Rewrite}, options: options, want: decide.Memory{Recoveries: 1, LastRecovery: now, Recovering: true}},
+		"recovered":            {before: decide.Memory{Recovering: true}, action: decide.Action{Events: []decide.Event{{Reason: decide.Recovered}}}, options: options},
+		"failed":               {before: decide.Memory{Recovering: true}, action: decide.Action{Events: []decide.Event{{Reason: decide.RecoveryFailed}}}, options: options, want: decide.Memory{Recovering: true}},
 	} {
 		if diff := cmp.Diff(c.want, c.before.After(c.action, release, c.options, now)); diff != "" {
 			t.Errorf("%s: %s", name, diff)

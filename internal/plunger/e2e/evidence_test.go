@@ -341,11 +341,12 @@ func TestDryRunWritesNothing(t *testing.T) {
 	}
 }
 
-// B3.4: the seed's order, where the fence goes with the suspension, recovers too.
-func TestReclaimWithTheSeedsOrder(t *testing.T) {
+// B3.4: the order of the first flux-plunger, where the fence goes together with the
+// suspension, recovers too.
+func TestReclaimDropsTheFenceWithTheSuspension(t *testing.T) {
 	t.Parallel()
 	b := shared
-	key := b.namespace(t, "seed-order", 1)[0]
+	key := b.namespace(t, "fence-lifted", 1)[0]
 	requests := &tap{}
 	b.start(t, key.Namespace, decide.Reclaim, requests.wrap, func(c *plunger.Config) { c.Options.FenceUntil = decide.UntilLifted })
 	must(t, b.Stick(t.Context(), key, lab.Damage{}))

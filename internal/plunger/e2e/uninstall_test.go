@@ -22,9 +22,9 @@ func through(hr *helmv2.HelmRelease) bool {
 	return !slices.Contains(hr.Finalizers, contract.HelmFinalizer) && hr.Status.ObservedGeneration == hr.Generation && lab.Handled(hr)
 }
 
-// The tests above must be able to fail. The seed's own order, suspend and fence,
-// delete, lift, and the fence dropped when helm-controller is through, without
-// reminding, orphans a truly stuck release; and so does a plain delete under a
+// The tests above must be able to fail. The order of the first flux-plunger, suspend
+// and fence, delete, lift, and the fence dropped when helm-controller is through,
+// without reminding, orphans a truly stuck release; and so does a plain delete under a
 // suspension of a healthy one, without a fence.
 func TestWithoutReminderOrFenceADeleteOrphans(t *testing.T) {
 	t.Parallel()

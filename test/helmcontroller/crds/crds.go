@@ -5,7 +5,7 @@
 // because nothing validates by them.
 //
 // Its invariant: nothing in the definitions is written by hand. It must not
-// import anything of half A or half B.
+// import any package of the preflight or of flux-plunger.
 package crds
 
 import (

@@ -1,4 +1,4 @@
-// Package lab prepares what the tests of the second half need around a control
+// Package lab prepares what the tests of flux-plunger need around a control
 // plane: charts and the server that hands them out, sources that point at it,
 // releases that are installed for real and then made stuck, a helm-controller
 // (the stand-in or, when HELM_CONTROLLER names one, a real binary), and an oracle
@@ -6,8 +6,8 @@
 //
 // Its invariant: a release becomes stuck only by what makes it stuck in the
 // field, a stored revision whose status was left behind, and the oracle asks the
-// API server about every object, never a controller. It must not import anything
-// of half A or half B.
+// API server about every object, never a controller. It must not import any
+// package of the preflight or of flux-plunger.
 package lab
 
 import (
