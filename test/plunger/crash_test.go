@@ -8,6 +8,7 @@ import (
 	helmv2 "github.com/fluxcd/helm-controller/api/v2"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/holdfast-project/holdfast/internal/plunger/plungertest"
 	"github.com/holdfast-project/holdfast/test/apiproxy"
 	"github.com/holdfast-project/holdfast/test/helmcontroller/lab"
 )
@@ -30,7 +31,7 @@ func TestKilledAfterEachWrite(t *testing.T) {
 
 func (b *bench) killedAfter(t *testing.T, strategy string, n int, deleted bool) {
 	namespace := fmt.Sprintf("kill-%s-%d-%t", strategy, n, deleted)
-	key := b.namespace(t, namespace, 1)[0]
+	key := b.Releases(t, namespace, 1)[0]
 	p := b.start(t, setup{strategy: strategy, namespace: namespace})
 	seen := &answers{}
 	p.proxy.Hook(p.dieAfter(n, seen))
@@ -41,11 +42,11 @@ func (b *bench) killedAfter(t *testing.T, strategy string, n int, deleted bool) 
 	if deleted {
 		hr, err := b.DeleteSeen(t.Context(), key)
 		must(t, err)
-		wasFenced = fenced(hr)
+		wasFenced = plungertest.Fenced(hr)
 	}
 	b.start(t, setup{strategy: strategy, namespace: namespace, hooks: seen.hooks()})
 	if !deleted {
-		b.until(t, key, recovered)
+		b.Await(t, key, plungertest.Recovered)
 		if left := b.remains(t, key); len(left.Chart) != 4 || len(left.Storage) == 0 {
 			t.Errorf("taken up, left %+v", left)
 		}
@@ -55,9 +56,9 @@ func (b *bench) killedAfter(t *testing.T, strategy string, n int, deleted bool) 
 	switch {
 	case left.Clean():
 	case strategy == reclaim && deletedSecret(seen.all(), key.Name):
-		b.told(t, key, "Warning UninstallUnproven")
+		b.Told(t, key, "Warning UninstallUnproven")
 	default:
-		t.Errorf("killed after write %d, deleted (fenced %t), left %+v; events %v", n, wasFenced, left, b.events(t, key))
+		t.Errorf("killed after write %d, deleted (fenced %t), left %+v; events %v", n, wasFenced, left, b.Said(t, key))
 	}
 }
 
@@ -85,7 +86,7 @@ func (b *bench) untilDead(t *testing.T, p *process, key types.NamespacedName) {
 		<-p.done
 		cancel()
 	}()
-	_, err := b.Until(ctx, key, settle, func(hr *helmv2.HelmRelease) bool { return recovered(hr) && hr.Generation > 1 })
+	_, err := b.Until(ctx, key, plungertest.Settle, func(hr *helmv2.HelmRelease) bool { return plungertest.Recovered(hr) && hr.Generation > 1 })
 	if ctx.Err() == nil {
 		must(t, err)
 	}

@@ -8,16 +8,12 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"testing"
-	"time"
 
 	helmv2 "github.com/fluxcd/helm-controller/api/v2"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/wait"
 
-	"github.com/holdfast-project/holdfast/internal/plunger/contract"
+	"github.com/holdfast-project/holdfast/internal/plunger/plungertest"
 	"github.com/holdfast-project/holdfast/test/controlplane"
 	"github.com/holdfast-project/holdfast/test/helmcontroller"
 	"github.com/holdfast-project/holdfast/test/helmcontroller/lab"
@@ -34,14 +30,10 @@ const (
 	reclaim = "reclaim"
 )
 
-// settle bounds a wait for something that takes a second when the machine is
-// not busy.
-const settle = 90 * time.Second
-
 // bench is one control plane with a helm-controller, shared by the package's
 // tests; each has a namespace and flux-plungers of its own.
 type bench struct {
-	*lab.Lab
+	plungertest.Bench
 	gate   *helmcontroller.Gate
 	binary string
 	// counts is the percentage of EnvCounts.
@@ -98,40 +90,10 @@ func (b *bench) prepare(ctx context.Context, l *lab.Lab) error {
 // of returns the share of a full count that this run takes, and at least two.
 func (b *bench) of(full int) int { return max(full*b.counts/100, 2) }
 
-// namespace makes one with a good chart in it, and releases that are Ready.
-func (b *bench) namespace(t testing.TB, name string, releases int, edits ...func(*helmv2.HelmRelease)) []types.NamespacedName {
-	t.Helper()
-	must(t, b.Namespace(t.Context(), name))
-	must(t, b.Publish(t.Context(), name, lab.Source, lab.Chart{}))
-	keys := lab.Names(name, "hr", releases)
-	must(t, b.Install(t.Context(), keys, edits...))
-	return keys
-}
-
-func (b *bench) release(t testing.TB, key types.NamespacedName) *helmv2.HelmRelease {
-	t.Helper()
-	hr, err := b.Release(t.Context(), key)
-	must(t, err)
-	return hr
-}
-
-// until waits for a state, and shows what flux-plunger said when it never comes.
-func (b *bench) until(t testing.TB, key types.NamespacedName, what func(*helmv2.HelmRelease) bool) *helmv2.HelmRelease {
-	t.Helper()
-	hr, err := b.Until(t.Context(), key, settle, what)
-	if err != nil {
-		t.Fatalf("%v\nevents: %v", err, b.events(t, key))
-	}
-	return hr
-}
-
 // gone waits for the object to go and returns what it left behind.
 func (b *bench) gone(t testing.TB, key types.NamespacedName) lab.Remains {
 	t.Helper()
-	if err := b.Gone(t.Context(), key, settle); err != nil {
-		t.Fatalf("%v\nevents: %v", err, b.events(t, key))
-	}
-	return b.remains(t, key)
+	return b.Left(t, lab.NewRelease(key))
 }
 
 func (b *bench) remains(t testing.TB, key types.NamespacedName) lab.Remains {
@@ -139,64 +101,6 @@ func (b *bench) remains(t testing.TB, key types.NamespacedName) lab.Remains {
 	left, err := b.Remains(t.Context(), lab.NewRelease(key))
 	must(t, err)
 	return left
-}
-
-// events returns the reasons and notes of what flux-plunger said about a release.
-func (b *bench) events(t testing.TB, key types.NamespacedName) []string {
-	t.Helper()
-	events, err := b.ControlPlane.Client().EventsV1().Events(key.Namespace).List(t.Context(), metav1.ListOptions{})
-	must(t, err)
-	var said []string
-	for _, event := range events.Items {
-		if event.ReportingController == contract.FieldManager && event.Regarding.Name == key.Name {
-			said = append(said, event.Type+" "+event.Reason+": "+event.Note)
-		}
-	}
-	return said
-}
-
-// told waits until flux-plunger has said reason, which begins with the event's
-// type: "Warning UninstallUnproven".
-func (b *bench) told(t testing.TB, key types.NamespacedName, reason string) string {
-	t.Helper()
-	var found string
-	err := wait.PollUntilContextTimeout(t.Context(), 200*time.Millisecond, settle, true, func(context.Context) (bool, error) {
-		for _, said := range b.events(t, key) {
-			if strings.HasPrefix(said, reason+":") {
-				found = said
-				return true, nil
-			}
-		}
-		return false, nil
-	})
-	if err != nil {
-		t.Errorf("%s: no event %q, only %v", key, reason, b.events(t, key))
-	}
-	return found
-}
-
-// silent fails when flux-plunger has said reason.
-func (b *bench) silent(t testing.TB, key types.NamespacedName, reason string) {
-	t.Helper()
-	for _, said := range b.events(t, key) {
-		if strings.Contains(said, " "+reason+":") {
-			t.Errorf("%s: unexpected event %q", key, said)
-		}
-	}
-}
-
-func fenced(hr *helmv2.HelmRelease) bool {
-	for _, finalizer := range hr.Finalizers {
-		if finalizer == contract.Fence {
-			return true
-		}
-	}
-	return false
-}
-
-// recovered: Ready, unsuspended, unfenced, remembered.
-func recovered(hr *helmv2.HelmRelease) bool {
-	return lab.Ready(hr) && !hr.Spec.Suspend && !fenced(hr) && len(hr.Status.History) > 0
 }
 
 func terminating(hr *helmv2.HelmRelease) bool { return !hr.DeletionTimestamp.IsZero() }

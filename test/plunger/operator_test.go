@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/holdfast-project/holdfast/internal/plunger/contract"
+	"github.com/holdfast-project/holdfast/internal/plunger/plungertest"
 	"github.com/holdfast-project/holdfast/test/helmcontroller/lab"
 )
 
@@ -33,7 +34,7 @@ func (b *bench) operator(t *testing.T, input string, args ...string) (stdout, st
 func TestOperatorCommands(t *testing.T) {
 	t.Parallel()
 	b := shared
-	keys := b.namespace(t, "operator", 3)
+	keys := b.Releases(t, "operator", 3)
 	kept, left, held := keys[0], keys[1], keys[2]
 	must(t, b.Edit(t.Context(), kept, func(hr *helmv2.HelmRelease) { hr.Finalizers = append(hr.Finalizers, contract.Fence) }))
 	must(t, b.Edit(t.Context(), left, func(hr *helmv2.HelmRelease) {
@@ -55,13 +56,13 @@ func TestOperatorCommands(t *testing.T) {
 	if _, problems, code := b.operator(t, "no\n", "release-fence", kept.String()); code == 0 || !strings.Contains(problems, "nothing was changed") {
 		t.Errorf("release-fence after a no: exit %d, %s", code, problems)
 	}
-	if hr := b.release(t, kept); !fenced(hr) {
+	if hr := b.Live(t, kept); !plungertest.Fenced(hr) {
 		t.Error("the fence went after a no")
 	}
 	if out, problems, code := b.operator(t, "", "release-fence", "--yes", kept.String()); code != 0 || !strings.Contains(out, "1 copies") {
 		t.Errorf("release-fence --yes: exit %d, %s%s", code, out, problems)
 	}
-	if hr := b.release(t, kept); fenced(hr) || !lab.Ready(hr) {
+	if hr := b.Live(t, kept); plungertest.Fenced(hr) || !lab.Ready(hr) {
 		t.Errorf("want the fence gone and nothing else changed: %s", lab.Describe(hr))
 	}
 	if _, problems, code := b.operator(t, "", "release-fence", "--yes", kept.String()); code == 0 || !strings.Contains(problems, "carries no fence") {
@@ -78,7 +79,7 @@ func (b *bench) explained(t *testing.T, key string, args, says []string) {
 	t.Helper()
 	var out, problems string
 	var code int
-	err := wait.PollUntilContextTimeout(t.Context(), 100*time.Millisecond, settle, true, func(context.Context) (bool, error) {
+	err := wait.PollUntilContextTimeout(t.Context(), 100*time.Millisecond, plungertest.Settle, true, func(context.Context) (bool, error) {
 		out, problems, code = b.operator(t, "", append([]string{"explain", key}, args...)...)
 		return code == 0 && !slices.ContainsFunc(says, func(part string) bool { return !strings.Contains(out, part) }), nil
 	})
@@ -91,7 +92,7 @@ func (b *bench) explained(t *testing.T, key string, args, says []string) {
 func TestExplain(t *testing.T) {
 	t.Parallel()
 	b := shared
-	keys := b.namespace(t, "explain", 3)
+	keys := b.Releases(t, "explain", 3)
 	healthy, stuck, fencedStuck := keys[0], keys[1], keys[2]
 	must(t, b.Stick(t.Context(), stuck, lab.Damage{}))
 	must(t, b.Stick(t.Context(), fencedStuck, lab.Damage{}))
@@ -110,7 +111,7 @@ func TestExplain(t *testing.T) {
 			b.explained(t, c.key.String(), append(c.args, "--output", form), append(c.says, c.key.String()))
 		}
 	}
-	if hr := b.release(t, stuck); fenced(hr) {
+	if hr := b.Live(t, stuck); plungertest.Fenced(hr) {
 		t.Error("explaining set the fence")
 	}
 	for _, args := range [][]string{{"explain"}, {"explain", "one", "two"}, {"explain", "a/b/c"}, {"explain", "a/b", "--strategy", "none"}, {"explain", "a/b", "--output", "xml"}} {

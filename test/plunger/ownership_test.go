@@ -14,6 +14,7 @@ import (
 	"github.com/holdfast-project/holdfast/internal/plunger/contract"
 	"github.com/holdfast-project/holdfast/internal/plunger/decide"
 	"github.com/holdfast-project/holdfast/internal/plunger/gather"
+	"github.com/holdfast-project/holdfast/internal/plunger/plungertest"
 	"github.com/holdfast-project/holdfast/test/helmcontroller/lab"
 )
 
@@ -102,8 +103,8 @@ func TestOwnershipOnTheAPIServer(t *testing.T) {
 			if ends {
 				must(t, b.Delete(t.Context(), key))
 			}
-			if got := gather.FromHelmRelease(b.release(t, key)).Suspension(); got != row.want {
-				t.Errorf("%s, terminating %t: %s, want %s; managedFields %s", row.name, ends, got, row.want, owners(b.release(t, key)))
+			if got := gather.FromHelmRelease(b.Live(t, key)).Suspension(); got != row.want {
+				t.Errorf("%s, terminating %t: %s, want %s; managedFields %s", row.name, ends, got, row.want, owners(b.Live(t, key)))
 			}
 		}
 	}
@@ -134,17 +135,17 @@ func TestARecoveryLeavesTheRestOfTheReleaseAlone(t *testing.T) {
 			t.Parallel()
 			b := shared
 			namespace := "fields-" + strategy
-			keys := b.namespace(t, namespace, 2)
+			keys := b.Releases(t, namespace, 2)
 			b.update(t, keys[1], "flux", false)
 			before := map[string]string{}
 			for _, key := range keys {
 				must(t, b.Stick(t.Context(), key, lab.Damage{}))
-				before[key.Name] = fieldsOf(b.release(t, key))
+				before[key.Name] = fieldsOf(b.Live(t, key))
 			}
 			b.start(t, setup{strategy: strategy, namespace: namespace})
 			for _, key := range keys {
-				b.until(t, key, recovered)
-				if after := fieldsOf(b.release(t, key)); after != before[key.Name] {
+				b.Await(t, key, plungertest.Recovered)
+				if after := fieldsOf(b.Live(t, key)); after != before[key.Name] {
 					t.Errorf("%s: the specification or its owners changed\nfrom %s\nto   %s", key, before[key.Name], after)
 				}
 			}

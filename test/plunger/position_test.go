@@ -12,6 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/holdfast-project/holdfast/internal/plunger/plungertest"
 	"github.com/holdfast-project/holdfast/test/apiproxy"
 	"github.com/holdfast-project/holdfast/test/helmcontroller/lab"
 )
@@ -101,15 +102,15 @@ func (b *bench) deleteEverywhere(t *testing.T, strategy string, s situation) {
 		case settled(s, left):
 		case !d.fencedAt(key.Name):
 			// The very first write is the fence: the delete came before it.
-			b.told(t, key, "Warning DeletedUnfenced")
+			b.Told(t, key, "Warning DeletedUnfenced")
 		case strategy == reclaim && taken:
 			orphans++
-			b.told(t, key, "Warning UninstallUnproven")
+			b.Told(t, key, "Warning UninstallUnproven")
 			if s.second && !onlyTheDeletedRevisions(left) {
 				t.Errorf("deleted %s, left %+v, want at most what only the deleted revision owned", at[i], left)
 			}
 		default:
-			t.Errorf("deleted %s (fenced), left %+v; events %v", at[i], left, b.events(t, key))
+			t.Errorf("deleted %s (fenced), left %+v; events %v", at[i], left, b.Said(t, key))
 		}
 	}
 	t.Logf("%d of %d deletes came at their positions, the others after a shorter recovery", d.hit, len(at))
@@ -136,11 +137,11 @@ func (b *bench) stuckReleases(t *testing.T, namespace string, s situation, count
 		}
 		edits = append(edits, func(hr *helmv2.HelmRelease) { hr.Spec.ChartRef.Name = hr.Name })
 	}
-	keys := b.namespace(t, namespace, count, edits...)
+	keys := b.Releases(t, namespace, count, edits...)
 	if s.second {
 		must(t, b.Publish(t.Context(), namespace, lab.Source, lab.Chart{Version: "1.1.0", Objects: 5}))
 		must(t, lab.Each(keys, func(key types.NamespacedName) error {
-			_, err := b.Until(t.Context(), key, settle, func(hr *helmv2.HelmRelease) bool { return lab.Ready(hr) && hr.Status.History.Latest().Version == 2 })
+			_, err := b.Until(t.Context(), key, plungertest.Settle, func(hr *helmv2.HelmRelease) bool { return lab.Ready(hr) && hr.Status.History.Latest().Version == 2 })
 			return err
 		}))
 	}
@@ -163,7 +164,7 @@ func (b *bench) cover(ctx context.Context, key types.NamespacedName) error {
 	if _, err := b.Ask(ctx, key); err != nil {
 		return err
 	}
-	_, err := b.Until(ctx, key, settle, func(hr *helmv2.HelmRelease) bool {
+	_, err := b.Until(ctx, key, plungertest.Settle, func(hr *helmv2.HelmRelease) bool {
 		return !lab.Stuck(hr) && lab.Failing("SourceNotReady")(hr) && lab.Handled(hr)
 	})
 	return err
@@ -257,7 +258,7 @@ func (d *deleter) delete(t *testing.T, key types.NamespacedName) bool {
 		}
 		return false
 	}
-	d.fenced[key.Name] = fenced(hr)
+	d.fenced[key.Name] = plungertest.Fenced(hr)
 	return true
 }
 
@@ -279,11 +280,11 @@ func (d *deleter) fencedAt(name string) bool {
 func (b *bench) deleteUnlessDone(t *testing.T, d *deleter, key types.NamespacedName) {
 	t.Helper()
 	ended := func(hr *helmv2.HelmRelease) bool {
-		return recovered(hr) || !lab.Stuck(hr) && lab.Failing("")(hr) && lab.Handled(hr) && d.count.last(key.Name) > 0
+		return plungertest.Recovered(hr) || !lab.Stuck(hr) && lab.Failing("")(hr) && lab.Handled(hr) && d.count.last(key.Name) > 0
 	}
-	_, err := b.Until(t.Context(), key, settle, func(hr *helmv2.HelmRelease) bool { return d.done(key.Name) || ended(hr) })
+	_, err := b.Until(t.Context(), key, plungertest.Settle, func(hr *helmv2.HelmRelease) bool { return d.done(key.Name) || ended(hr) })
 	if err != nil && !d.done(key.Name) && !apierrors.IsNotFound(err) {
-		t.Fatalf("%s: neither deleted at %s nor at an end: %v; events %v", key, d.at[key.Name], err, b.events(t, key))
+		t.Fatalf("%s: neither deleted at %s nor at an end: %v; events %v", key, d.at[key.Name], err, b.Said(t, key))
 	}
 	d.delete(t, key)
 }
@@ -302,7 +303,7 @@ func TestWhatWouldHappenWithoutIt(t *testing.T) {
 		}))
 		must(t, b.Delete(t.Context(), key))
 		must(t, b.Edit(t.Context(), key, func(hr *helmv2.HelmRelease) { hr.Spec.Suspend = false }))
-		b.until(t, key, through)
+		b.Await(t, key, through)
 		must(t, b.Edit(t.Context(), key, func(hr *helmv2.HelmRelease) { hr.Finalizers = nil }))
 		if left := b.gone(t, key); len(left.Chart) != 4 || len(left.Storage) != 1 {
 			t.Errorf("the order of the first flux-plunger left %+v, want an orphan", left)
@@ -311,7 +312,7 @@ func TestWhatWouldHappenWithoutIt(t *testing.T) {
 	t.Run("not fenced", func(t *testing.T) {
 		t.Parallel()
 		b := shared
-		key := b.namespace(t, "notfenced", 1)[0]
+		key := b.Releases(t, "notfenced", 1)[0]
 		must(t, b.Edit(t.Context(), key, func(hr *helmv2.HelmRelease) { hr.Spec.Suspend = true }))
 		must(t, b.Delete(t.Context(), key))
 		if left := b.gone(t, key); len(left.Chart) != 4 || len(left.Storage) != 1 {

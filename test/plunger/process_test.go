@@ -14,6 +14,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/wait"
 
+	"github.com/holdfast-project/holdfast/internal/plunger/plungertest"
 	"github.com/holdfast-project/holdfast/test/apiproxy"
 	"github.com/holdfast-project/holdfast/test/helmcontroller/lab"
 )
@@ -41,7 +42,7 @@ type setup struct {
 func (b *bench) start(t testing.TB, s setup) *process {
 	t.Helper()
 	p := b.launch(t, s)
-	err := wait.PollUntilContextTimeout(t.Context(), 20*time.Millisecond, settle, true, func(context.Context) (bool, error) {
+	err := wait.PollUntilContextTimeout(t.Context(), 20*time.Millisecond, plungertest.Settle, true, func(context.Context) (bool, error) {
 		for _, x := range p.proxy.Requests() {
 			if x.Streams() && strings.HasSuffix(x.Path, "/helmreleases") {
 				return true, nil

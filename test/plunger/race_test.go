@@ -10,6 +10,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/holdfast-project/holdfast/internal/plunger/plungertest"
 	"github.com/holdfast-project/holdfast/test/apiproxy"
 	"github.com/holdfast-project/holdfast/test/helmcontroller/lab"
 )
@@ -40,7 +41,7 @@ type tally struct {
 
 func (b *bench) race(t *testing.T, strategy string, within time.Duration, deletes int) {
 	namespace := fmt.Sprintf("race-%s-%d", strategy, within.Milliseconds())
-	keys := b.namespace(t, namespace, deletes)
+	keys := b.Releases(t, namespace, deletes)
 	seen := &answers{}
 	b.start(t, setup{strategy: strategy, namespace: namespace, hooks: seen.hooks()})
 	line := b.watch(t, namespace)
@@ -64,10 +65,10 @@ func (b *bench) expectOrphans(t testing.TB, strategy string, ends *tally, sent [
 	t.Helper()
 	for _, key := range ends.orphans {
 		if strategy == repair || !deletedSecret(sent, key.Name) {
-			t.Errorf("%s was fenced before its delete was accepted, and was orphaned: %+v, events %v", key, b.remains(t, key), b.events(t, key))
+			t.Errorf("%s was fenced before its delete was accepted, and was orphaned: %+v, events %v", key, b.remains(t, key), b.Said(t, key))
 			continue
 		}
-		b.told(t, key, "Warning UninstallUnproven")
+		b.Told(t, key, "Warning UninstallUnproven")
 	}
 }
 
@@ -86,8 +87,8 @@ func (b *bench) raceOne(t testing.TB, line *timeline, key types.NamespacedName, 
 	if err != nil {
 		return err
 	}
-	if err := b.Gone(t.Context(), key, settle); err != nil {
-		return fmt.Errorf("%w; events %v", err, strings.Join(b.events(t, key), "; "))
+	if err := b.Gone(t.Context(), key, plungertest.Settle); err != nil {
+		return fmt.Errorf("%w; events %v", err, strings.Join(b.Said(t, key), "; "))
 	}
 	left, err := b.Remains(t.Context(), lab.NewRelease(key))
 	if err != nil {
@@ -97,7 +98,7 @@ func (b *bench) raceOne(t testing.TB, line *timeline, key types.NamespacedName, 
 	ends.mu.Lock()
 	defer ends.mu.Unlock()
 	switch {
-	case fenced(seen):
+	case plungertest.Fenced(seen):
 		ends.fenced++
 	case stood:
 		ends.after++
@@ -105,7 +106,7 @@ func (b *bench) raceOne(t testing.TB, line *timeline, key types.NamespacedName, 
 		ends.unfenced++
 	}
 	switch {
-	case left.Orphaned() && (fenced(seen) || stood):
+	case left.Orphaned() && (plungertest.Fenced(seen) || stood):
 		ends.orphans = append(ends.orphans, key)
 	case left.Orphaned():
 		ends.unfencedOrphans++

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/holdfast-project/holdfast/internal/plunger/contract"
+	"github.com/holdfast-project/holdfast/internal/plunger/plungertest"
 	"github.com/holdfast-project/holdfast/test/helmcontroller"
 	"github.com/holdfast-project/holdfast/test/helmcontroller/lab"
 )
@@ -49,14 +50,14 @@ func TestEveryStuckReleaseRecovers(t *testing.T) {
 }
 
 func (b *bench) recoverOneByOne(t *testing.T, s setup) {
-	keys := b.namespace(t, s.namespace, b.of(oneByOne))
+	keys := b.Releases(t, s.namespace, b.of(oneByOne))
 	line := b.watch(t, s.namespace)
 	seen := &answers{}
 	s.hooks = seen.hooks()
 	b.start(t, s)
 	for _, key := range keys {
 		b.stick(t, key, lab.Damage{Padding: tablePayload})
-		b.until(t, key, recovered)
+		b.Await(t, key, plungertest.Recovered)
 	}
 	for _, key := range keys { // at rest, all of them
 		b.expectRecovered(t, s.strategy, key)
@@ -67,11 +68,11 @@ func (b *bench) recoverOneByOne(t *testing.T, s setup) {
 
 // recoverAtOnce: they stick while none runs, as after an outage.
 func (b *bench) recoverAtOnce(t *testing.T, s setup) {
-	keys := b.namespace(t, s.namespace, b.of(atOnce))
+	keys := b.Releases(t, s.namespace, b.of(atOnce))
 	must(t, lab.Each(keys, func(key types.NamespacedName) error { return b.Stick(t.Context(), key, lab.Damage{}) }))
 	b.start(t, s)
 	must(t, lab.Each(keys, func(key types.NamespacedName) error {
-		_, err := b.Until(t.Context(), key, 2*settle, recovered)
+		_, err := b.Until(t.Context(), key, 2*plungertest.Settle, plungertest.Recovered)
 		return err
 	}))
 	for _, key := range keys {
@@ -89,8 +90,8 @@ func (b *bench) stick(t testing.TB, key types.NamespacedName, d lab.Damage) {
 
 func (b *bench) expectRecovered(t *testing.T, strategy string, key types.NamespacedName) {
 	t.Helper()
-	hr, left := b.release(t, key), b.remains(t, key)
-	if !recovered(hr) || len(left.Chart) != 4 || len(left.Storage) == 0 {
+	hr, left := b.Live(t, key), b.remains(t, key)
+	if !plungertest.Recovered(hr) || len(left.Chart) != 4 || len(left.Storage) == 0 {
 		t.Errorf("%s: %s, %+v", key, lab.Describe(hr), left)
 	}
 	if strategy == reclaim && (hr.Annotations[contract.ProcessedVersion] != "1" || hr.Annotations[contract.ProcessedUID] == "") {
@@ -170,12 +171,12 @@ func TestOrdinaryWorkCausesNoWrite(t *testing.T) {
 	seen := &answers{}
 	must(t, b.Namespace(t.Context(), "ordinary"))
 	b.start(t, setup{strategy: repair, namespace: "ordinary", hooks: seen.hooks()})
-	keys := b.namespace(t, "ordinary", b.of(15))
+	keys := b.Releases(t, "ordinary", b.of(15))
 	must(t, lab.Each(keys, func(key types.NamespacedName) error {
 		if err := b.Change(t.Context(), key, 2); err != nil {
 			return err
 		}
-		_, err := b.Until(t.Context(), key, settle, func(hr *helmv2.HelmRelease) bool { return lab.Ready(hr) && len(hr.Status.History) == 2 })
+		_, err := b.Until(t.Context(), key, plungertest.Settle, func(hr *helmv2.HelmRelease) bool { return lab.Ready(hr) && len(hr.Status.History) == 2 })
 		return err
 	}))
 	for release, c := range costs(seen.all()) {
@@ -195,10 +196,10 @@ func TestOrdinaryWorkCausesNoWrite(t *testing.T) {
 	must(t, b.Client.Create(t.Context(), lab.NewRelease(key)))
 	if !lab.Real() { // which cannot be stopped, and may be done before anybody has looked
 		<-adopting.Arrived()
-		b.until(t, key, fenced)
+		b.Await(t, key, plungertest.Fenced)
 	}
 	adopting.Release()
-	b.until(t, key, recovered)
+	b.Await(t, key, plungertest.Recovered)
 	for release, c := range costs(seen.all()[before:]) {
 		switch {
 		case release != key.Name && c.Writes > 0:
@@ -220,10 +221,10 @@ func TestCoveredMessageIsFencedAndThenRecovered(t *testing.T) {
 			key := b.stuckReleases(t, namespace, situation{name: "covered", covered: true}, 1)[0]
 			seen := &answers{}
 			b.start(t, setup{strategy: strategy, namespace: namespace, hooks: seen.hooks()})
-			b.until(t, key, fenced)
+			b.Await(t, key, plungertest.Fenced)
 			// A look that finds something to do would do it before it waits.
 			must(t, b.Edit(t.Context(), key, func(hr *helmv2.HelmRelease) { hr.Labels = map[string]string{"look": "again"} }))
-			must(t, wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, settle, true, func(context.Context) (bool, error) {
+			must(t, wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, plungertest.Settle, true, func(context.Context) (bool, error) {
 				return costs(seen.all())[key.Name].Reads >= 4, nil // the second look has listed, too
 			}))
 			if c := costs(seen.all())[key.Name]; c.Writes != 1 {
@@ -232,7 +233,7 @@ func TestCoveredMessageIsFencedAndThenRecovered(t *testing.T) {
 			must(t, b.Publish(t.Context(), namespace, key.Name, lab.Chart{}))
 			_, err := b.Ask(t.Context(), key) // the artifact is the same one, which wakes nobody
 			must(t, err)
-			b.until(t, key, recovered)
+			b.Await(t, key, plungertest.Recovered)
 			b.expectRecovered(t, strategy, key)
 		})
 	}

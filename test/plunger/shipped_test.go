@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/holdfast-project/holdfast/internal/plunger/contract"
+	"github.com/holdfast-project/holdfast/internal/plunger/plungertest"
 	"github.com/holdfast-project/holdfast/test/apiproxy"
 	"github.com/holdfast-project/holdfast/test/controlplane"
 	"github.com/holdfast-project/holdfast/test/helmcontroller/lab"
@@ -43,7 +44,7 @@ func TestAsShippedAndAtRest(t *testing.T) {
 		t.Run(strategy, func(t *testing.T) {
 			b := shared
 			namespace := "shipped-" + strategy
-			keys := b.namespace(t, namespace, 3, inShard(namespace))
+			keys := b.Releases(t, namespace, 3, inShard(namespace))
 			seen := &answers{}
 			s := shipped(strategy, namespace)
 			s.hooks = seen.hooks()
@@ -51,7 +52,7 @@ func TestAsShippedAndAtRest(t *testing.T) {
 			for _, key := range keys {
 				must(t, b.Harm(t.Context(), key, lab.Damage{Padding: 900 << 10, Unknown: map[string]any{"fieldOfALaterHelm": map[string]any{"kept": true}}}))
 				must(t, b.Wake(t.Context(), key))
-				b.until(t, key, recovered)
+				b.Await(t, key, plungertest.Recovered)
 			}
 			b.expectBytes(t, strategy, costs(seen.all()), keys)
 			b.expectUpgradedInPlace(t, strategy, keys)
@@ -86,7 +87,7 @@ func (b *bench) expectUpgradedInPlace(t *testing.T, strategy string, keys []type
 		return
 	}
 	for _, key := range keys {
-		stored, err := b.Revisions(t.Context(), b.release(t, key))
+		stored, err := b.Revisions(t.Context(), b.Live(t, key))
 		must(t, err)
 		if len(stored) != 2 || stored[0].Labels["status"] == "uninstalling" {
 			t.Errorf("%s: stored %d revisions, the first %q", key, len(stored), stored[0].Labels["status"])
@@ -101,7 +102,7 @@ func (b *bench) expectRest(t *testing.T, p *process) {
 	var disturbed []string
 	for range 5 {
 		p.proxy.Forget()
-		err := wait.PollUntilContextTimeout(t.Context(), 100*time.Millisecond, settle, true, func(context.Context) (bool, error) {
+		err := wait.PollUntilContextTimeout(t.Context(), 100*time.Millisecond, plungertest.Settle, true, func(context.Context) (bool, error) {
 			return renewals(p.proxy.Requests()) >= 3, nil
 		})
 		if err != nil {
@@ -134,7 +135,7 @@ func renewals(requests []apiproxy.Exchange) (n int) {
 func TestUnknownFieldsSurviveTheRewrite(t *testing.T) {
 	t.Parallel()
 	b := shared
-	key := b.namespace(t, "unknown", 1)[0]
+	key := b.Releases(t, "unknown", 1)[0]
 	must(t, b.Stick(t.Context(), key, lab.Damage{Padding: 900 << 10, Unknown: map[string]any{"fieldOfALaterHelm": map[string]any{"kept": "so"}}}))
 	rewritten := make(chan struct{}, 1)
 	b.start(t, setup{strategy: repair, namespace: "unknown", hooks: apiproxy.Hooks{
@@ -152,10 +153,10 @@ func TestUnknownFieldsSurviveTheRewrite(t *testing.T) {
 		}}})
 	select {
 	case <-rewritten:
-	case <-time.After(settle):
+	case <-time.After(plungertest.Settle):
 		t.Fatal("nothing was rewritten")
 	}
-	stored, err := b.Revisions(t.Context(), b.release(t, key))
+	stored, err := b.Revisions(t.Context(), b.Live(t, key))
 	must(t, err)
 	payload, err := lab.Decode(stored[0])
 	must(t, err)
@@ -176,7 +177,7 @@ func TestHandover(t *testing.T) {
 		t.Run(strategy, func(t *testing.T) {
 			b := shared
 			namespace := "handover-" + strategy
-			key := b.namespace(t, namespace, 1, inShard(namespace))[0]
+			key := b.Releases(t, namespace, 1, inShard(namespace))[0]
 			s := shipped(strategy, namespace)
 			firstSeen, secondSeen := &answers{}, &answers{}
 			s.hooks = firstSeen.hooks()
@@ -197,7 +198,7 @@ func TestHandover(t *testing.T) {
 			if one.err != nil {
 				t.Errorf("the stop was asked for, and the exit is %v", one.err)
 			}
-			b.until(t, key, recovered)
+			b.Await(t, key, plungertest.Recovered)
 			t.Logf("Ready again %v after the first one's end", time.Since(ended).Round(time.Millisecond))
 			b.expectOneWriter(t, firstSeen.all(), secondSeen.all())
 			must(t, two.stop())
@@ -229,7 +230,7 @@ func (b *bench) expectOneWriter(t *testing.T, one, two []apiproxy.Exchange) {
 // next start ends the uninstall.
 func TestHelmControllerKilledInTheMiddle(t *testing.T) {
 	b := shared
-	keys := b.namespace(t, "hckilled", 4)
+	keys := b.Releases(t, "hckilled", 4)
 	must(t, lab.Each(keys, func(key types.NamespacedName) error { return b.Stick(t.Context(), key, lab.Damage{}) }))
 	must(t, b.Publish(t.Context(), "hckilled", lab.Source, lab.Chart{Version: "2.0.0", Broken: true}))
 	reminded := make(chan struct{}, len(keys))
@@ -240,7 +241,7 @@ func TestHelmControllerKilledInTheMiddle(t *testing.T) {
 		return apiproxy.Action{}
 	}}})
 	for _, key := range keys {
-		b.until(t, key, fenced)
+		b.Await(t, key, plungertest.Fenced)
 	}
 	must(t, b.Delete(t.Context(), keys[0])) // killed right after it was asked
 	<-reminded
@@ -253,7 +254,7 @@ func TestHelmControllerKilledInTheMiddle(t *testing.T) {
 		}
 	}
 	for _, key := range keys[2:] {
-		if hr := b.release(t, key); !fenced(hr) || terminating(hr) {
+		if hr := b.Live(t, key); !plungertest.Fenced(hr) || terminating(hr) {
 			t.Errorf("the others stay as they are: %s", lab.Describe(hr))
 		}
 	}

@@ -14,6 +14,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/holdfast-project/holdfast/internal/plunger/plungertest"
 	"github.com/holdfast-project/holdfast/test/apiproxy"
 	"github.com/holdfast-project/holdfast/test/helmcontroller/lab"
 )
@@ -61,13 +62,13 @@ func BenchmarkStrategies(b *testing.B) {
 
 func (b *bench) measure(t *testing.B, c *column) {
 	namespace := fmt.Sprintf("table-%s-%d-%d", c.strategy, c.latency.Milliseconds(), c.recoveries)
-	keys := b.namespace(t, namespace, 2*c.recoveries)
+	keys := b.Releases(t, namespace, 2*c.recoveries)
 	line := b.watch(t, namespace)
 	seen := &answers{}
 	p := b.start(t, setup{strategy: c.strategy, namespace: namespace, latency: c.latency, hooks: seen.hooks()})
 	for _, key := range keys[:c.recoveries] { // one after another
 		b.stick(t, key, lab.Damage{Padding: tablePayload})
-		b.until(t, key, recovered)
+		b.Await(t, key, plungertest.Recovered)
 	}
 	c.count(seen.all())
 	c.time(line, keys[:c.recoveries], seen.all())

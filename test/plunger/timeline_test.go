@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/holdfast-project/holdfast/internal/plunger/plungertest"
 	"github.com/holdfast-project/holdfast/test/helmcontroller/lab"
 )
 
@@ -46,7 +47,7 @@ func (b *bench) watch(t testing.TB, namespace string) *timeline {
 			if !ok {
 				continue
 			}
-			line.add(hr.Name, moment{at: time.Now(), stuck: lab.Stuck(hr), ready: lab.Ready(hr), fenced: fenced(hr),
+			line.add(hr.Name, moment{at: time.Now(), stuck: lab.Stuck(hr), ready: lab.Ready(hr), fenced: plungertest.Fenced(hr),
 				suspended: hr.Spec.Suspend, remembered: len(hr.Status.History) > 0, ended: event.Type == watch.Deleted, says: lab.Says(hr)})
 		}
 	}()
@@ -63,7 +64,7 @@ func (l *timeline) add(name string, m moment) {
 
 // wait returns when a state was seen of a release, also long ago.
 func (l *timeline) wait(name string, what func(moment) bool) error {
-	deadline := time.After(settle)
+	deadline := time.After(plungertest.Settle)
 	for {
 		l.mu.Lock()
 		seen, more := slices.ContainsFunc(l.seen[name], what), l.more

@@ -18,6 +18,7 @@ import (
 
 	"github.com/holdfast-project/holdfast/internal/plunger"
 	"github.com/holdfast-project/holdfast/internal/plunger/decide"
+	"github.com/holdfast-project/holdfast/internal/plunger/plungertest"
 	"github.com/holdfast-project/holdfast/test/helmcontroller"
 	"github.com/holdfast-project/holdfast/test/helmcontroller/lab"
 )
@@ -39,7 +40,7 @@ func (b *bench) account(t *testing.T, namespace string, verbs ...string) {
 func asDeployer(hr *helmv2.HelmRelease) { hr.Spec.ServiceAccountName = deployer }
 
 func uninstallFailed(hr *helmv2.HelmRelease) bool {
-	return terminating(hr) && fenced(hr) && lab.Released(hr) == helmv2.UninstallFailedReason && len(hr.Status.History) > 0
+	return terminating(hr) && plungertest.Fenced(hr) && lab.Released(hr) == helmv2.UninstallFailedReason && len(hr.Status.History) > 0
 }
 
 // B5.5: an account without the right to delete keeps the release, fenced, and
@@ -49,15 +50,15 @@ func TestFailingUninstallKeepsTheRelease(t *testing.T) {
 	b := shared
 	must(t, b.Namespace(t.Context(), "norights"))
 	b.account(t, "norights", "get", "list", "watch", "create", "update", "patch")
-	key := b.namespace(t, "norights", 1, asDeployer)[0]
+	key := b.Releases(t, "norights", 1, asDeployer)[0]
 	must(t, b.Stick(t.Context(), key, lab.Damage{}))
 	p := b.start(t, setup{strategy: repair, namespace: "norights"})
-	b.until(t, key, recovered)
+	b.Await(t, key, plungertest.Recovered)
 	must(t, b.Stick(t.Context(), key, lab.Damage{Status: "unknown"}))
-	b.until(t, key, fenced)
+	b.Await(t, key, plungertest.Fenced)
 	must(t, b.Delete(t.Context(), key))
-	b.until(t, key, uninstallFailed)
-	b.silent(t, key, "UninstallUnproven")
+	b.Await(t, key, uninstallFailed)
+	b.Silent(t, key, "UninstallUnproven")
 	if left := b.remains(t, key); len(left.Chart) != 4 {
 		t.Errorf("left %+v", left)
 	}
@@ -84,17 +85,17 @@ func TestTheNaturalRecipe(t *testing.T) {
 	}
 	must(t, b.Install(t.Context(), []types.NamespacedName{key}, impatient))
 	must(t, b.Delete(t.Context(), key))
-	b.until(t, key, func(hr *helmv2.HelmRelease) bool { return lab.Released(hr) == helmv2.UninstallFailedReason })
+	b.Await(t, key, func(hr *helmv2.HelmRelease) bool { return lab.Released(hr) == helmv2.UninstallFailedReason })
 	must(t, b.ForceAway(t.Context(), key, b.gate))
 	must(t, b.Client.Create(t.Context(), lab.NewRelease(key, impatient)))
-	b.until(t, key, lab.Stuck)
+	b.Await(t, key, lab.Stuck)
 
 	b.start(t, setup{strategy: repair, namespace: "natural"})
-	b.until(t, key, recovered)
+	b.Await(t, key, plungertest.Recovered)
 	must(t, b.Stick(t.Context(), key, lab.Damage{}))
-	b.until(t, key, fenced)
+	b.Await(t, key, plungertest.Fenced)
 	must(t, b.Delete(t.Context(), key))
-	b.until(t, key, uninstallFailed)
+	b.Await(t, key, uninstallFailed)
 	must(t, b.Edit(t.Context(), key, func(hr *helmv2.HelmRelease) { hr.Spec.Uninstall.DisableHooks = true }))
 	if left := b.gone(t, key); !left.Clean() {
 		t.Errorf("without the hook: %+v", left)
@@ -111,15 +112,15 @@ func TestMissingAccountByPolicy(t *testing.T) {
 			namespace := "noaccount-" + policy
 			must(t, b.Namespace(t.Context(), namespace))
 			b.account(t, namespace, "*")
-			key := b.namespace(t, namespace, 1, asDeployer)[0]
+			key := b.Releases(t, namespace, 1, asDeployer)[0]
 			must(t, b.Stick(t.Context(), key, lab.Damage{}))
 			// The chart cannot be stored again, so the release stays fenced.
 			must(t, b.Publish(t.Context(), namespace, lab.Source, lab.Chart{Version: "2.0.0", Broken: true}))
 			b.start(t, setup{strategy: repair, namespace: namespace, flags: []string{"--unproven-uninstall=" + policy}})
-			b.until(t, key, fenced)
+			b.Await(t, key, plungertest.Fenced)
 			must(t, b.Client.Delete(t.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: deployer}}))
 			must(t, b.Delete(t.Context(), key))
-			said := b.told(t, key, "Warning UninstallUnproven")
+			said := b.Told(t, key, "Warning UninstallUnproven")
 			if !strings.Contains(said, "sh.helm.release.v1."+key.Name+".v1") {
 				t.Errorf("the warning must name the storage Secret: %q", said)
 			}
@@ -129,7 +130,7 @@ func TestMissingAccountByPolicy(t *testing.T) {
 				}
 				return
 			}
-			if hr := b.release(t, key); !fenced(hr) || !terminating(hr) {
+			if hr := b.Live(t, key); !plungertest.Fenced(hr) || !terminating(hr) {
 				t.Errorf("hold must keep the fence: %s", lab.Describe(hr))
 			}
 		})
@@ -143,7 +144,7 @@ func TestHeldForLongIsSaid(t *testing.T) {
 	b := shared
 	must(t, b.Namespace(t.Context(), "pending"))
 	b.account(t, "pending", "get", "list", "watch", "create", "update", "patch")
-	key := b.namespace(t, "pending", 1, asDeployer)[0]
+	key := b.Releases(t, "pending", 1, asDeployer)[0]
 	must(t, b.Stick(t.Context(), key, lab.Damage{}))
 	must(t, b.Publish(t.Context(), "pending", lab.Source, lab.Chart{Version: "2.0.0", Broken: true}))
 	path, err := b.ControlPlane.KubeconfigFor(t.Context(), lab.System(repair), lab.Account(repair))
@@ -162,11 +163,11 @@ func TestHeldForLongIsSaid(t *testing.T) {
 		cancel()
 		<-ended
 	})
-	b.until(t, key, fenced)
+	b.Await(t, key, plungertest.Fenced)
 	must(t, b.Delete(t.Context(), key))
-	b.until(t, key, uninstallFailed)
-	b.told(t, key, "Warning UninstallPending")
-	if hr := b.release(t, key); !fenced(hr) {
+	b.Await(t, key, uninstallFailed)
+	b.Told(t, key, "Warning UninstallPending")
+	if hr := b.Live(t, key); !plungertest.Fenced(hr) {
 		t.Errorf("said, and still held: %s", lab.Describe(hr))
 	}
 }
@@ -179,7 +180,7 @@ func TestErasedFenceIsSetAgain(t *testing.T) {
 	if lab.Real() {
 		t.Skip("a real helm-controller cannot be stopped at a point")
 	}
-	key := b.namespace(t, "erased", 1)[0]
+	key := b.Releases(t, "erased", 1)[0]
 	must(t, b.Stick(t.Context(), key, lab.Damage{}))
 	must(t, b.Publish(t.Context(), "erased", lab.Source, lab.Chart{Version: "2.0.0", Broken: true}))
 	b.start(t, setup{strategy: repair, namespace: "erased"})
@@ -189,7 +190,7 @@ func TestErasedFenceIsSetAgain(t *testing.T) {
 			t.Fatal("the fence was never erased: nothing is proven")
 		}
 	}
-	b.until(t, key, fenced)
+	b.Await(t, key, plungertest.Fenced)
 	must(t, b.Delete(t.Context(), key))
 	if left := b.gone(t, key); !left.Clean() {
 		t.Errorf("left %+v", left)
@@ -201,7 +202,7 @@ func TestErasedFenceIsSetAgain(t *testing.T) {
 // look of its own backoff can come first and take the stop with an older read.
 func (b *bench) erase(t *testing.T, line *timeline, key types.NamespacedName) bool {
 	t.Helper()
-	b.until(t, key, fenced)
+	b.Await(t, key, plungertest.Fenced)
 	must(t, b.Edit(t.Context(), key, func(hr *helmv2.HelmRelease) { hr.Finalizers = nil }))
 	stop := b.gate.Hold(helmcontroller.PointRead, key)
 	defer stop.Release()
@@ -209,7 +210,7 @@ func (b *bench) erase(t *testing.T, line *timeline, key types.NamespacedName) bo
 	must(t, err)
 	<-stop.Arrived()
 	must(t, b.Edit(t.Context(), key, func(hr *helmv2.HelmRelease) { hr.Finalizers = []string{helmv2.HelmReleaseFinalizer} }))
-	b.until(t, key, fenced)
+	b.Await(t, key, plungertest.Fenced)
 	from := time.Now()
 	stop.Release()
 	return line.within(key.Name, from, 3*time.Second, func(m moment) bool { return !m.fenced })
@@ -220,7 +221,7 @@ func (b *bench) erase(t *testing.T, line *timeline, key types.NamespacedName) bo
 func TestPrunedAndAppliedAgain(t *testing.T) {
 	t.Parallel()
 	b := shared
-	keys := b.namespace(t, "again", b.of(24))
+	keys := b.Releases(t, "again", b.of(24))
 	b.start(t, setup{strategy: repair, namespace: "again"})
 	must(t, lab.Each(keys, func(key types.NamespacedName) error {
 		old, err := b.Release(t.Context(), key)
@@ -233,19 +234,19 @@ func TestPrunedAndAppliedAgain(t *testing.T) {
 		if err := b.Wake(t.Context(), key); err != nil {
 			return err
 		}
-		if _, err := b.Until(t.Context(), key, settle, fenced); err != nil {
+		if _, err := b.Until(t.Context(), key, plungertest.Settle, plungertest.Fenced); err != nil {
 			return err
 		}
 		if err := b.Delete(t.Context(), key); err != nil {
 			return err
 		}
-		if err := b.Gone(t.Context(), key, settle); err != nil {
+		if err := b.Gone(t.Context(), key, plungertest.Settle); err != nil {
 			return err
 		}
 		if err := b.Client.Create(t.Context(), lab.NewRelease(key)); err != nil {
 			return err
 		}
-		_, err = b.Until(t.Context(), key, settle, func(hr *helmv2.HelmRelease) bool { return recovered(hr) && hr.UID != old.UID })
+		_, err = b.Until(t.Context(), key, plungertest.Settle, func(hr *helmv2.HelmRelease) bool { return plungertest.Recovered(hr) && hr.UID != old.UID })
 		return err
 	}))
 	for _, key := range keys {

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/holdfast-project/holdfast/internal/plunger/decide"
+	"github.com/holdfast-project/holdfast/internal/plunger/plungertest"
 	"github.com/holdfast-project/holdfast/test/helmcontroller/lab"
 )
 
@@ -36,7 +37,7 @@ func (b *bench) crashAfter(t *testing.T, key types.NamespacedName, strategy deci
 	must(t, b.Change(t.Context(), key, 2))
 	select {
 	case <-reached:
-	case <-time.After(settle):
+	case <-time.After(plungertest.Settle):
 		b.never(t, key, last)
 	}
 	next := &tap{}
@@ -54,16 +55,16 @@ func TestCrashAfterEachWrite(t *testing.T) {
 				name := fmt.Sprintf("%s after %s deleted %t", strategy, last, remove)
 				t.Run(name, func(t *testing.T) {
 					t.Parallel()
-					key := b.namespace(t, "crash-"+strings.ToLower(strings.ReplaceAll(strings.TrimPrefix(name, string(strategy)+" "), " ", "-"))+"-"+string(strategy), 1)[0]
+					key := b.Releases(t, "crash-"+strings.ToLower(strings.ReplaceAll(strings.TrimPrefix(name, string(strategy)+" "), " ", "-"))+"-"+string(strategy), 1)[0]
 					b.crashAfter(t, key, strategy, last, remove, lab.Damage{})
 					if !remove {
-						b.until(t, key, recovered)
+						b.Await(t, key, plungertest.Recovered)
 						return
 					}
-					left := b.left(t, lab.NewRelease(key))
+					left := b.Left(t, lab.NewRelease(key))
 					stated := strategy == decide.Reclaim && (last == deleteSecret || last == noteVersion || last == lift)
 					if !left.Clean() && !stated {
-						t.Errorf("left %v and %v; events %v", left.Chart, left.Storage, b.events(t, key))
+						t.Errorf("left %v and %v; events %v", left.Chart, left.Storage, b.Said(t, key))
 					}
 				})
 			}
@@ -79,9 +80,9 @@ func TestTwoBlockedRevisions(t *testing.T) {
 	for _, last := range []step{noteUID, deleteSecret, noteVersion, lift} {
 		t.Run(string(last), func(t *testing.T) {
 			t.Parallel()
-			key := b.namespace(t, "two-"+strings.ToLower(strings.ReplaceAll(string(last), " ", "-")), 1)[0]
+			key := b.Releases(t, "two-"+strings.ToLower(strings.ReplaceAll(string(last), " ", "-")), 1)[0]
 			taps := b.crashAfter(t, key, decide.Reclaim, last, false, lab.Damage{Below: "uninstalling"})
-			b.until(t, key, recovered)
+			b.Await(t, key, plungertest.Recovered)
 			deletes, held := 0, 0
 			for _, tap := range taps {
 				written, _ := tap.of(key.Name)

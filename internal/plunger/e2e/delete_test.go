@@ -11,6 +11,7 @@ import (
 
 	"github.com/holdfast-project/holdfast/internal/plunger/contract"
 	"github.com/holdfast-project/holdfast/internal/plunger/decide"
+	"github.com/holdfast-project/holdfast/internal/plunger/plungertest"
 	"github.com/holdfast-project/holdfast/test/helmcontroller"
 	"github.com/holdfast-project/holdfast/test/helmcontroller/lab"
 )
@@ -81,7 +82,7 @@ func (d *deleter) hook(before bool) func(request) {
 func (b *bench) deleteEverywhere(t *testing.T, namespace string, strategy decide.Strategy, steps []step, damage lab.Damage) map[types.NamespacedName]position {
 	t.Helper()
 	where := positions(steps...)
-	keys := b.namespace(t, namespace, len(where))
+	keys := b.Releases(t, namespace, len(where))
 	d := &deleter{t: t, b: b, ns: namespace, hold: map[string]func(request){}, at: map[string]position{}, done: map[string]bool{}}
 	planned := map[types.NamespacedName]position{}
 	for i, at := range where {
@@ -108,12 +109,12 @@ func TestRepairSurvivesADeleteAnywhere(t *testing.T) {
 	for name, damage := range map[string]lab.Damage{"single": {}, "several": {Below: "superseded"}} {
 		t.Run(name, func(t *testing.T) {
 			for key, at := range b.deleteEverywhere(t, "delete-repair-"+name, decide.Repair, repairSteps(), damage) {
-				left := b.left(t, lab.NewRelease(key))
+				left := b.Left(t, lab.NewRelease(key))
 				switch {
 				case at == position{true, setFence}:
-					b.told(t, key, decide.DeletedUnfenced)
+					b.Told(t, key, decide.DeletedUnfenced)
 				case !left.Clean():
-					t.Errorf("deleted %s: left %v and %v; events %v", at, left.Chart, left.Storage, b.events(t, key))
+					t.Errorf("deleted %s: left %v and %v; events %v", at, left.Chart, left.Storage, b.Said(t, key))
 				}
 			}
 		})
@@ -135,16 +136,16 @@ func TestReclaimSurvivesADeleteButForTheStatedException(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			exceptions := 0
 			for key, at := range b.deleteEverywhere(t, "delete-reclaim-"+name, decide.Reclaim, reclaimSteps(), damage) {
-				left := b.left(t, lab.NewRelease(key))
+				left := b.Left(t, lab.NewRelease(key))
 				switch {
 				case at == position{true, setFence}:
-					b.told(t, key, decide.DeletedUnfenced)
+					b.Told(t, key, decide.DeletedUnfenced)
 				case left.Clean():
 				case stated[at]:
 					exceptions++
-					b.told(t, key, decide.UninstallUnproven)
+					b.Told(t, key, decide.UninstallUnproven)
 				default:
-					t.Errorf("deleted %s: left %v and %v; events %v", at, left.Chart, left.Storage, b.events(t, key))
+					t.Errorf("deleted %s: left %v and %v; events %v", at, left.Chart, left.Storage, b.Said(t, key))
 				}
 			}
 			t.Logf("%d of %d positions are the stated exception", exceptions, 2*len(reclaimSteps()))
@@ -171,22 +172,22 @@ func TestWhatAnotherClaimsIsNotUninstalled(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			key := b.namespace(t, "renamed-"+name, 1)[0]
+			key := b.Releases(t, "renamed-"+name, 1)[0]
 			must(t, b.Stick(t.Context(), key, lab.Damage{}))
 			must(t, b.Edit(t.Context(), key, addFence))
 			other := types.NamespacedName{Namespace: key.Namespace, Name: "renamed"}
 			stop := b.gate.Hold(helmcontroller.PointRead, other)
 			t.Cleanup(stop.Release)
 			must(t, b.Client.Create(t.Context(), lab.NewRelease(other, func(hr *helmv2.HelmRelease) { hr.Spec.ReleaseName = key.Name })))
-			hr := b.release(t, key)
+			hr := b.Live(t, key)
 			must(t, b.Delete(t.Context(), key))
-			b.until(t, key, func(hr *helmv2.HelmRelease) bool { return !slices.Contains(hr.Finalizers, contract.HelmFinalizer) })
+			b.Await(t, key, func(hr *helmv2.HelmRelease) bool { return !slices.Contains(hr.Finalizers, contract.HelmFinalizer) })
 			letGo(t, key.Namespace)
-			if note := b.told(t, key, decide.UninstallUnproven); !strings.Contains(note, other.String()) || strings.Contains(note, "helm uninstall") {
+			if note := b.Told(t, key, decide.UninstallUnproven); !strings.Contains(note, other.String()) || strings.Contains(note, "helm uninstall") {
 				t.Errorf("the event does not say whose it is now: %q", note)
 			}
-			must(t, b.Gone(t.Context(), key, settle))
-			if left := b.left(t, hr); len(left.Chart) == 0 || len(left.Storage) != 1 {
+			must(t, b.Gone(t.Context(), key, plungertest.Settle))
+			if left := b.Left(t, hr); len(left.Chart) == 0 || len(left.Storage) != 1 {
 				t.Errorf("what the other one runs was uninstalled: left %v and %v", left.Chart, left.Storage)
 			}
 		})

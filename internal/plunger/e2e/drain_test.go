@@ -21,6 +21,7 @@ import (
 	"github.com/holdfast-project/holdfast/internal/plunger/fence"
 	"github.com/holdfast-project/holdfast/internal/plunger/gather"
 	"github.com/holdfast-project/holdfast/internal/plunger/observe"
+	"github.com/holdfast-project/holdfast/internal/plunger/plungertest"
 	"github.com/holdfast-project/holdfast/internal/plunger/walk"
 	"github.com/holdfast-project/holdfast/test/helmcontroller"
 	"github.com/holdfast-project/holdfast/test/helmcontroller/lab"
@@ -64,7 +65,7 @@ func addFence(hr *helmv2.HelmRelease) { hr.Finalizers = append(hr.Finalizers, co
 func TestDrain(t *testing.T) {
 	t.Parallel()
 	b := shared
-	keys := b.namespace(t, "drain", 7)
+	keys := b.Releases(t, "drain", 7)
 	quiet, fencedOnly, foreign, foreignDeleted, deleting, ours, oursDeleted := keys[0], keys[1], keys[2], keys[3], keys[4], keys[5], keys[6]
 	stop := b.gate.Hold(helmcontroller.PointSawDelete, deleting)
 	t.Cleanup(stop.Release)
@@ -76,7 +77,7 @@ func TestDrain(t *testing.T) {
 	}
 	b.held(t, ours)
 	b.held(t, oursDeleted)
-	kept := map[types.NamespacedName]*helmv2.HelmRelease{deleting: b.release(t, deleting), oursDeleted: b.release(t, oursDeleted)}
+	kept := map[types.NamespacedName]*helmv2.HelmRelease{deleting: b.Live(t, deleting), oursDeleted: b.Live(t, oursDeleted)}
 	for _, key := range []types.NamespacedName{foreignDeleted, deleting, oursDeleted} {
 		must(t, b.Delete(t.Context(), key))
 	}
@@ -84,22 +85,22 @@ func TestDrain(t *testing.T) {
 
 	requests := &tap{}
 	d := b.drainer(t, "drain", decide.Reclaim, requests.wrap)
-	ctx, cancel := context.WithTimeout(t.Context(), 2*settle)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*plungertest.Settle)
 	defer cancel()
 	ended := make(chan drain.Outcome, 1)
 	go func() { ended <- d.Run(ctx) }()
-	b.until(t, fencedOnly, func(hr *helmv2.HelmRelease) bool { return !fenced(hr) })
-	b.until(t, ours, func(hr *helmv2.HelmRelease) bool { return !fenced(hr) && !hr.Spec.Suspend })
-	b.told(t, ours, decide.DrainAborted)
-	if hr := b.until(t, foreign, func(hr *helmv2.HelmRelease) bool { return !fenced(hr) }); !hr.Spec.Suspend {
+	b.Await(t, fencedOnly, func(hr *helmv2.HelmRelease) bool { return !plungertest.Fenced(hr) })
+	b.Await(t, ours, func(hr *helmv2.HelmRelease) bool { return !plungertest.Fenced(hr) && !hr.Spec.Suspend })
+	b.Told(t, ours, decide.DrainAborted)
+	if hr := b.Await(t, foreign, func(hr *helmv2.HelmRelease) bool { return !plungertest.Fenced(hr) }); !hr.Spec.Suspend {
 		t.Error("B6.2 another manager's suspension was lifted")
 	}
-	if left := b.left(t, lab.NewRelease(foreignDeleted)); left.Clean() {
+	if left := b.Left(t, lab.NewRelease(foreignDeleted)); left.Clean() {
 		t.Error("B2.3 uninstalled although its owner had suspended it")
 	}
-	b.told(t, foreignDeleted, decide.DeletedWhileSuspended)
+	b.Told(t, foreignDeleted, decide.DeletedWhileSuspended)
 	b.uninstalled(t, kept[oursDeleted])
-	if hr := b.release(t, deleting); !fenced(hr) {
+	if hr := b.Live(t, deleting); !plungertest.Fenced(hr) {
 		t.Error("B6.2 the fence of a release that helm-controller has not handled is gone")
 	}
 	stop.Release()
@@ -107,7 +108,7 @@ func TestDrain(t *testing.T) {
 	if outcome := <-ended; outcome.Word() != "clean" {
 		t.Errorf("B6.2 ended %s: %v, kept %v", outcome.Word(), outcome.Err, outcome.Kept)
 	}
-	if hr := b.release(t, quiet); fenced(hr) || hr.Spec.Suspend {
+	if hr := b.Live(t, quiet); plungertest.Fenced(hr) || hr.Spec.Suspend {
 		t.Error("B6.2 a quiet release was touched")
 	}
 	if live, terminating := requests.first(ours.Name), requests.first(foreignDeleted.Name); live < 0 || terminating < live {
@@ -143,7 +144,7 @@ func withoutPatches(steps []step) []step {
 func TestDrainAsksOnceMore(t *testing.T) {
 	t.Parallel()
 	b := shared
-	keys := b.namespace(t, "drain-again", 2)
+	keys := b.Releases(t, "drain-again", 2)
 	must(t, b.Edit(t.Context(), keys[0], addFence))
 	requests := &tap{}
 	requests.after = func(r request) {
@@ -153,13 +154,13 @@ func TestDrainAsksOnceMore(t *testing.T) {
 			}
 		}
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), settle)
+	ctx, cancel := context.WithTimeout(t.Context(), plungertest.Settle)
 	defer cancel()
 	if outcome := b.drainer(t, "drain-again", decide.Repair, requests.wrap).Run(ctx); outcome.Word() != "clean" {
 		t.Errorf("ended %s: %v", outcome.Word(), outcome.Err)
 	}
 	for _, key := range keys {
-		if fenced(b.release(t, key)) {
+		if plungertest.Fenced(b.Live(t, key)) {
 			t.Errorf("%s is still fenced", key)
 		}
 	}
@@ -169,18 +170,18 @@ func TestDrainAsksOnceMore(t *testing.T) {
 func TestDrainRetriesItsListing(t *testing.T) {
 	t.Parallel()
 	b := shared
-	key := b.namespace(t, "drain-listing", 1)[0]
+	key := b.Releases(t, "drain-listing", 1)[0]
 	must(t, b.Edit(t.Context(), key, addFence))
 	failing := &failingLists{left: 2}
 	d := b.drainer(t, key.Namespace, decide.Repair, func(c *plunger.Config) {
 		c.Rest.Wrap(func(next http.RoundTripper) http.RoundTripper { failing.next = next; return failing })
 	})
-	ctx, cancel := context.WithTimeout(t.Context(), settle)
+	ctx, cancel := context.WithTimeout(t.Context(), plungertest.Settle)
 	defer cancel()
 	if outcome := d.Run(ctx); outcome.Word() != "clean" {
 		t.Errorf("ended %s: %v", outcome.Word(), outcome.Err)
 	}
-	if fenced(b.release(t, key)) {
+	if plungertest.Fenced(b.Live(t, key)) {
 		t.Error("still fenced")
 	}
 	failing.left = 1 << 20

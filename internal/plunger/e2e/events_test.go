@@ -19,6 +19,7 @@ import (
 	"github.com/holdfast-project/holdfast/internal/plunger/decide"
 	"github.com/holdfast-project/holdfast/internal/plunger/gather"
 	"github.com/holdfast-project/holdfast/internal/plunger/observe"
+	"github.com/holdfast-project/holdfast/internal/plunger/plungertest"
 	"github.com/holdfast-project/holdfast/test/helmcontroller"
 	"github.com/holdfast-project/holdfast/test/helmcontroller/lab"
 )
@@ -28,12 +29,12 @@ import (
 func TestSuspensionLeftAloneIsSaid(t *testing.T) {
 	t.Parallel()
 	b := shared
-	key := b.namespace(t, "left-alone", 1)[0]
+	key := b.Releases(t, "left-alone", 1)[0]
 	must(t, b.Stick(t.Context(), key, lab.Damage{}))
 	must(t, b.Edit(t.Context(), key, suspend))
 	requests := &tap{}
 	b.start(t, key.Namespace, decide.Repair, requests.wrap)
-	b.told(t, key, decide.SuspensionLeftAlone)
+	b.Told(t, key, decide.SuspensionLeftAlone)
 	if n := requests.written(); n > 0 {
 		t.Errorf("B10.6 wrote %d times", n)
 	}
@@ -43,7 +44,7 @@ func TestSuspensionLeftAloneIsSaid(t *testing.T) {
 func TestADeferredRecoveryIsSaidAndDone(t *testing.T) {
 	t.Parallel()
 	b := shared
-	key := b.namespace(t, "deferred", 1)[0]
+	key := b.Releases(t, "deferred", 1)[0]
 	requests := &tap{}
 	var tries atomic.Int32
 	hold := b.untilAsked(t, key, requestLook)
@@ -63,8 +64,8 @@ func TestADeferredRecoveryIsSaidAndDone(t *testing.T) {
 	}
 	b.start(t, key.Namespace, decide.Repair, requests.wrap)
 	must(t, b.Stick(t.Context(), key, lab.Damage{}))
-	b.told(t, key, decide.RecoveryDeferred)
-	b.until(t, key, recovered)
+	b.Told(t, key, decide.RecoveryDeferred)
+	b.Await(t, key, plungertest.Recovered)
 	if _, lost := requests.of(key.Name); lost < 6 {
 		t.Errorf("deferred after %d conflicts", lost)
 	}
@@ -74,7 +75,7 @@ func TestADeferredRecoveryIsSaidAndDone(t *testing.T) {
 func TestAHeldSuspensionIsSaid(t *testing.T) {
 	t.Parallel()
 	b := shared
-	key := b.namespace(t, "held", 1)[0]
+	key := b.Releases(t, "held", 1)[0]
 	failing := &atomic.Bool{}
 	failing.Store(true)
 	b.start(t, key.Namespace, decide.Reclaim, func(c *plunger.Config) {
@@ -82,15 +83,15 @@ func TestAHeldSuspensionIsSaid(t *testing.T) {
 	})
 	must(t, b.Harm(t.Context(), key, lab.Damage{}))
 	must(t, b.Change(t.Context(), key, 2))
-	note := b.told(t, key, decide.SuspensionHeld)
+	note := b.Told(t, key, decide.SuspensionHeld)
 	if !strings.Contains(note, errNoLift.Error()) {
 		t.Errorf("the event does not say why: %q", note)
 	}
-	if hr := b.release(t, key); !hr.Spec.Suspend || !fenced(hr) {
-		t.Errorf("B3.1 said to be held: suspended %t, fenced %t", hr.Spec.Suspend, fenced(hr))
+	if hr := b.Live(t, key); !hr.Spec.Suspend || !plungertest.Fenced(hr) {
+		t.Errorf("B3.1 said to be held: suspended %t, fenced %t", hr.Spec.Suspend, plungertest.Fenced(hr))
 	}
 	failing.Store(false)
-	b.until(t, key, recovered)
+	b.Await(t, key, plungertest.Recovered)
 }
 
 var errNoLift = errors.New("this lift was not sent")
@@ -111,22 +112,26 @@ func (n noLifts) RoundTrip(req *http.Request) (*http.Response, error) {
 func TestStuckAgainWaits(t *testing.T) {
 	t.Parallel()
 	b := shared
-	key := b.namespace(t, "again", 1)[0]
+	key := b.Releases(t, "again", 1)[0]
 	b.start(t, key.Namespace, decide.Repair)
 	must(t, b.Harm(t.Context(), key, lab.Damage{}))
 	must(t, b.Change(t.Context(), key, 2))
-	b.until(t, key, func(hr *helmv2.HelmRelease) bool { return recovered(hr) && hr.Status.History.Latest().Version == 2 })
+	b.Await(t, key, func(hr *helmv2.HelmRelease) bool {
+		return plungertest.Recovered(hr) && hr.Status.History.Latest().Version == 2
+	})
 	must(t, b.Harm(t.Context(), key, lab.Damage{}))
 	must(t, b.Change(t.Context(), key, 3))
-	b.told(t, key, decide.RecoveryBackoff)
-	b.until(t, key, func(hr *helmv2.HelmRelease) bool { return recovered(hr) && hr.Status.History.Latest().Version == 3 })
+	b.Told(t, key, decide.RecoveryBackoff)
+	b.Await(t, key, func(hr *helmv2.HelmRelease) bool {
+		return plungertest.Recovered(hr) && hr.Status.History.Latest().Version == 3
+	})
 }
 
 // B8.3: of two events about one release at one moment both arrive.
 func TestTwoEventsAtOnce(t *testing.T) {
 	t.Parallel()
 	b := shared
-	key := b.namespace(t, "two-events", 1)[0]
+	key := b.Releases(t, "two-events", 1)[0]
 	objects, err := kube.NewObjects(b.config[decide.Repair], contract.FieldManager)
 	must(t, err)
 	told, err := observe.NewMetrics(prometheus.NewRegistry(), time.Now)
@@ -135,8 +140,8 @@ func TestTwoEventsAtOnce(t *testing.T) {
 	must(t, err)
 	observe.NewTeller(objects, "test", told).Tell(t.Context(), *release,
 		[]decide.Event{{Reason: decide.SuspensionNotOwned, Message: "one"}, {Reason: decide.Recovered, Message: "two"}}, time.Now())
-	b.told(t, key, decide.SuspensionNotOwned)
-	b.told(t, key, decide.Recovered)
+	b.Told(t, key, decide.SuspensionNotOwned)
+	b.Told(t, key, decide.Recovered)
 }
 
 // B3.3, B4.4: a lift that was carried out and never answered is not somebody's
@@ -144,13 +149,13 @@ func TestTwoEventsAtOnce(t *testing.T) {
 func TestALiftWithoutAnAnswerIsNoResume(t *testing.T) {
 	t.Parallel()
 	b := shared
-	key := b.namespace(t, "lost-lift", 1)[0]
+	key := b.Releases(t, "lost-lift", 1)[0]
 	lost := &atomic.Bool{}
 	b.start(t, key.Namespace, decide.Reclaim, func(c *plunger.Config) {
 		c.Rest.Wrap(func(next http.RoundTripper) http.RoundTripper { return lostLift{next, lost} })
 	})
 	must(t, b.Stick(t.Context(), key, lab.Damage{Below: "uninstalling"}))
-	b.until(t, key, recovered)
+	b.Await(t, key, plungertest.Recovered)
 	if !lost.Load() {
 		t.Error("no answer was lost")
 	}
@@ -177,7 +182,7 @@ func (l lostLift) RoundTrip(req *http.Request) (*http.Response, error) {
 func TestAFailedRecoveryIsSaidAndNotAskedForAgain(t *testing.T) {
 	t.Parallel()
 	b := shared
-	key := b.namespace(t, "failed", 1)[0]
+	key := b.Releases(t, "failed", 1)[0]
 	requests := &tap{}
 	hold := b.untilAsked(t, key, requestLook)
 	requests.after = hold
@@ -193,11 +198,11 @@ func TestAFailedRecoveryIsSaidAndNotAskedForAgain(t *testing.T) {
 	b.start(t, key.Namespace, decide.Repair, requests.wrap)
 	must(t, b.Harm(t.Context(), key, lab.Damage{}))
 	must(t, b.Change(t.Context(), key, 2))
-	note := b.told(t, key, decide.RecoveryFailed)
+	note := b.Told(t, key, decide.RecoveryFailed)
 	if !strings.Contains(note, "--reset") || !strings.Contains(note, "new values") {
 		t.Errorf("the event does not say what would help: %q", note)
 	}
-	b.until(t, key, func(hr *helmv2.HelmRelease) bool { return !fenced(hr) && len(hr.Status.History) > 0 })
+	b.Await(t, key, func(hr *helmv2.HelmRelease) bool { return !plungertest.Fenced(hr) && len(hr.Status.History) > 0 })
 	written, _ := requests.of(key.Name)
 	asked := 0
 	for _, w := range written {
@@ -232,7 +237,7 @@ func values(t *testing.T, registry *prometheus.Registry) map[string]float64 {
 func TestMetrics(t *testing.T) {
 	t.Parallel()
 	b := shared
-	keys := b.namespace(t, "metrics", 3)
+	keys := b.Releases(t, "metrics", 3)
 	stuck, leftover, held := keys[0], keys[1], keys[2]
 	stop := b.gate.Hold(helmcontroller.PointSawDelete, held)
 	t.Cleanup(stop.Release)
@@ -243,14 +248,14 @@ func TestMetrics(t *testing.T) {
 	must(t, b.Edit(t.Context(), held, addFence))
 	must(t, b.Delete(t.Context(), held))
 	<-stop.Arrived()
-	kept := b.release(t, held)
+	kept := b.Live(t, held)
 	registry := prometheus.NewRegistry()
 	run := b.start(t, "metrics", decide.Repair, func(c *plunger.Config) { c.Registry = registry })
 	must(t, b.Harm(t.Context(), stuck, lab.Damage{}))
 	must(t, b.Change(t.Context(), stuck, 2))
-	b.until(t, stuck, recovered)
-	b.told(t, stuck, decide.Recovered)
-	b.told(t, leftover, decide.SuspensionNotOwned)
+	b.Await(t, stuck, plungertest.Recovered)
+	b.Told(t, stuck, decide.Recovered)
+	b.Told(t, leftover, decide.SuspensionNotOwned)
 	// A write shows in the cluster before its answer is counted.
 	expect := func(want map[string]float64) {
 		t.Helper()

@@ -18,6 +18,7 @@ import (
 	"github.com/holdfast-project/holdfast/internal/plunger"
 	"github.com/holdfast-project/holdfast/internal/plunger/contract"
 	"github.com/holdfast-project/holdfast/internal/plunger/decide"
+	"github.com/holdfast-project/holdfast/internal/plunger/plungertest"
 	"github.com/holdfast-project/holdfast/test/helmcontroller"
 	"github.com/holdfast-project/holdfast/test/helmcontroller/lab"
 )
@@ -45,7 +46,7 @@ func TestAMessageWithoutEvidenceCostsNothing(t *testing.T) {
 		for _, strategy := range []decide.Strategy{decide.Repair, decide.Reclaim} {
 			t.Run(string(strategy)+" "+name, func(t *testing.T) {
 				t.Parallel()
-				key := b.namespace(t, "phrase-"+name+"-"+string(strategy), 1)[0]
+				key := b.Releases(t, "phrase-"+name+"-"+string(strategy), 1)[0]
 				stop := b.gate.Hold(helmcontroller.PointRead, key)
 				t.Cleanup(stop.Release)
 				must(t, b.Harm(t.Context(), key, lab.Damage{Status: status}))
@@ -53,10 +54,10 @@ func TestAMessageWithoutEvidenceCostsNothing(t *testing.T) {
 				before, err := b.Revisions(t.Context(), lab.NewRelease(key))
 				must(t, err)
 				b.start(t, key.Namespace, strategy)
-				b.told(t, key, decide.StorageContradicts)
+				b.Told(t, key, decide.StorageContradicts)
 				b.unmoved(t, key, before)
-				if hr := b.release(t, key); fenced(hr) || hr.Spec.Suspend {
-					t.Errorf("fenced %t, suspended %t", fenced(hr), hr.Spec.Suspend)
+				if hr := b.Live(t, key); plungertest.Fenced(hr) || hr.Spec.Suspend {
+					t.Errorf("fenced %t, suspended %t", plungertest.Fenced(hr), hr.Spec.Suspend)
 				}
 			})
 		}
@@ -66,7 +67,7 @@ func TestAMessageWithoutEvidenceCostsNothing(t *testing.T) {
 // say puts a Ready message into the status, as a forgotten release shows it.
 func (b *bench) say(t *testing.T, key types.NamespacedName, message string, failures int64) {
 	t.Helper()
-	hr := b.release(t, key)
+	hr := b.Live(t, key)
 	patch := client.MergeFrom(hr.DeepCopy())
 	hr.Status.History = nil
 	hr.Status.Failures = failures
@@ -108,7 +109,7 @@ func TestWhatIsNotOursToTouch(t *testing.T) {
 				if edit == nil {
 					edit = func(*helmv2.HelmRelease) {}
 				}
-				key := b.namespace(t, namespace, 1, edit)[0]
+				key := b.Releases(t, namespace, 1, edit)[0]
 				stop := b.gate.Hold(helmcontroller.PointRead, key)
 				t.Cleanup(stop.Release)
 				must(t, b.Harm(t.Context(), key, lab.Damage{}))
@@ -116,15 +117,15 @@ func TestWhatIsNotOursToTouch(t *testing.T) {
 					c.also(t, key)
 				}
 				b.say(t, key, lab.Phrase, 1)
-				hr := b.release(t, key)
+				hr := b.Live(t, key)
 				before, err := b.Revisions(t.Context(), hr)
 				must(t, err)
 				b.start(t, namespace, strategy)
-				if note := b.told(t, key, c.reason); !strings.Contains(note, c.why) {
+				if note := b.Told(t, key, c.reason); !strings.Contains(note, c.why) {
 					t.Errorf("the event does not say why: %q", note)
 				}
 				if name == "claimed" {
-					if note := b.told(t, types.NamespacedName{Namespace: namespace, Name: "other"}, c.reason); !strings.Contains(note, key.String()) {
+					if note := b.Told(t, types.NamespacedName{Namespace: namespace, Name: "other"}, c.reason); !strings.Contains(note, key.String()) {
 						t.Errorf("the other claimant is not told by whom: %q", note)
 					}
 				}
@@ -133,8 +134,8 @@ func TestWhatIsNotOursToTouch(t *testing.T) {
 				if len(before) != 1 || len(after) != 1 || after[0].ResourceVersion != before[0].ResourceVersion {
 					t.Errorf("the storage moved: %d then %d revisions", len(before), len(after))
 				}
-				if hr := b.release(t, key); fenced(hr) || hr.Spec.Suspend {
-					t.Errorf("fenced %t, suspended %t", fenced(hr), hr.Spec.Suspend)
+				if hr := b.Live(t, key); plungertest.Fenced(hr) || hr.Spec.Suspend {
+					t.Errorf("fenced %t, suspended %t", plungertest.Fenced(hr), hr.Spec.Suspend)
 				}
 			})
 		}
@@ -146,10 +147,10 @@ func TestPayloads(t *testing.T) {
 	b := shared
 	t.Run("B10.3 unknown fields survive", func(t *testing.T) {
 		t.Parallel()
-		key := b.namespace(t, "payload-unknown", 1)[0]
+		key := b.Releases(t, "payload-unknown", 1)[0]
 		b.start(t, key.Namespace, decide.Repair)
 		must(t, b.Stick(t.Context(), key, lab.Damage{Unknown: map[string]any{"future": "kept"}}))
-		hr := b.until(t, key, recovered)
+		hr := b.Await(t, key, plungertest.Recovered)
 		stored, err := b.Revisions(t.Context(), hr)
 		must(t, err)
 		// Helm itself dropped the field when it superseded the revision; the
@@ -160,14 +161,14 @@ func TestPayloads(t *testing.T) {
 	})
 	t.Run("B10.1 900 KiB", func(t *testing.T) {
 		t.Parallel()
-		key := b.namespace(t, "payload-large", 1)[0]
+		key := b.Releases(t, "payload-large", 1)[0]
 		b.start(t, key.Namespace, decide.Repair)
 		must(t, b.Stick(t.Context(), key, lab.Damage{Padding: 900 << 10}))
-		b.until(t, key, recovered)
+		b.Await(t, key, plungertest.Recovered)
 	})
 	t.Run("B10.3 garbage is left alone", func(t *testing.T) {
 		t.Parallel()
-		key := b.namespace(t, "payload-garbage", 1)[0]
+		key := b.Releases(t, "payload-garbage", 1)[0]
 		stop := b.gate.Hold(helmcontroller.PointRead, key)
 		t.Cleanup(stop.Release)
 		must(t, b.Harm(t.Context(), key, lab.Damage{Garbage: true}))
@@ -175,12 +176,12 @@ func TestPayloads(t *testing.T) {
 		before, err := b.Revisions(t.Context(), lab.NewRelease(key))
 		must(t, err)
 		b.start(t, key.Namespace, decide.Repair)
-		b.told(t, key, decide.StorageRefused)
+		b.Told(t, key, decide.StorageRefused)
 		b.unmoved(t, key, before)
 	})
 	t.Run("B8.3 a Secret that must not change is said", func(t *testing.T) {
 		t.Parallel()
-		key := b.namespace(t, "payload-immutable", 1)[0]
+		key := b.Releases(t, "payload-immutable", 1)[0]
 		stop := b.gate.Hold(helmcontroller.PointRead, key)
 		t.Cleanup(stop.Release)
 		must(t, b.Harm(t.Context(), key, lab.Damage{}))
@@ -192,16 +193,16 @@ func TestPayloads(t *testing.T) {
 		*immutable.Immutable = true
 		must(t, b.Client.Update(t.Context(), immutable))
 		b.start(t, key.Namespace, decide.Repair)
-		if note := b.told(t, key, decide.StorageRefused); !strings.Contains(note, "rewrite-status on its storage (422 Invalid)") {
+		if note := b.Told(t, key, decide.StorageRefused); !strings.Contains(note, "rewrite-status on its storage (422 Invalid)") {
 			t.Errorf("the event does not say what is refused: %q", note)
 		}
 	})
 	t.Run("B4.1a the label contradicts the payload", func(t *testing.T) {
 		t.Parallel()
-		key := b.namespace(t, "payload-label", 1)[0]
+		key := b.Releases(t, "payload-label", 1)[0]
 		b.start(t, key.Namespace, decide.Repair)
 		must(t, b.Stick(t.Context(), key, lab.Damage{Label: "failed"}))
-		b.until(t, key, recovered)
+		b.Await(t, key, plungertest.Recovered)
 	})
 	// Where repair goes by the payload, reclaim never reads one: it says so.
 	t.Run("B4.1a the label contradicts the payload, under reclaim", func(t *testing.T) {
@@ -221,7 +222,7 @@ func TestPayloads(t *testing.T) {
 // contradicted: the message stands, the storage contradicts it, and nothing is
 // written but what is said.
 func (b *bench) contradicted(t *testing.T, namespace string, strategy decide.Strategy, d lab.Damage) {
-	key := b.namespace(t, namespace, 1)[0]
+	key := b.Releases(t, namespace, 1)[0]
 	stop := b.gate.Hold(helmcontroller.PointRead, key)
 	t.Cleanup(stop.Release)
 	must(t, b.Harm(t.Context(), key, d))
@@ -229,9 +230,9 @@ func (b *bench) contradicted(t *testing.T, namespace string, strategy decide.Str
 	before, err := b.Revisions(t.Context(), lab.NewRelease(key))
 	must(t, err)
 	b.start(t, namespace, strategy)
-	b.told(t, key, decide.StorageContradicts)
+	b.Told(t, key, decide.StorageContradicts)
 	b.unmoved(t, key, before)
-	b.until(t, key, func(hr *helmv2.HelmRelease) bool { return !fenced(hr) && !hr.Spec.Suspend })
+	b.Await(t, key, func(hr *helmv2.HelmRelease) bool { return !plungertest.Fenced(hr) && !hr.Spec.Suspend })
 }
 
 // B5.9, B5.4: a service account that is gone is given way to after three handled
@@ -241,7 +242,7 @@ func TestGivingWay(t *testing.T) {
 	for name, policy := range map[string]decide.UnprovenPolicy{"release": decide.ReleaseUnproven, "hold": decide.HoldUnproven} {
 		t.Run("B5.9 "+name, func(t *testing.T) {
 			t.Parallel()
-			key := b.namespace(t, "giving-way-"+name, 1)[0]
+			key := b.Releases(t, "giving-way-"+name, 1)[0]
 			stop := b.gate.Hold(helmcontroller.PointRead, key)
 			t.Cleanup(stop.Release)
 			must(t, b.Harm(t.Context(), key, lab.Damage{}))
@@ -254,17 +255,17 @@ func TestGivingWay(t *testing.T) {
 				c.Rest = b.config[decide.Repair]
 			})
 			_ = run
-			b.until(t, key, fenced)
+			b.Await(t, key, plungertest.Fenced)
 			must(t, b.Delete(t.Context(), key))
 			stop.Release()
-			b.told(t, key, decide.UninstallUnproven)
+			b.Told(t, key, decide.UninstallUnproven)
 			if policy == decide.HoldUnproven {
-				if hr := b.release(t, key); !fenced(hr) {
+				if hr := b.Live(t, key); !plungertest.Fenced(hr) {
 					t.Error("B5.9 hold let go")
 				}
 				return
 			}
-			must(t, b.Gone(t.Context(), key, settle))
+			must(t, b.Gone(t.Context(), key, plungertest.Settle))
 		})
 	}
 }
@@ -277,7 +278,7 @@ func TestOrdinaryWorkCausesNoWrite(t *testing.T) {
 	must(t, b.Namespace(t.Context(), "ordinary"))
 	requests := &tap{}
 	b.start(t, "ordinary", decide.Repair, requests.wrap)
-	keys := b.namespace(t, "ordinary", 5)
+	keys := b.Releases(t, "ordinary", 5)
 	must(t, lab.Each(keys, func(key types.NamespacedName) error {
 		if err := b.Change(context.Background(), key, 2); err != nil {
 			return err
@@ -305,7 +306,7 @@ func TestDryRunWritesNothing(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := shared
-			key := b.namespace(t, name, 1)[0]
+			key := b.Releases(t, name, 1)[0]
 			requests, decided := &tap{}, make(chan struct{}, 100)
 			if row.fenced {
 				must(t, b.Edit(t.Context(), key, func(hr *helmv2.HelmRelease) { hr.Finalizers = append(hr.Finalizers, contract.Fence) }))
@@ -322,7 +323,7 @@ func TestDryRunWritesNothing(t *testing.T) {
 			for look := range 2 {
 				select {
 				case <-decided:
-				case <-time.After(settle):
+				case <-time.After(plungertest.Settle):
 					t.Fatalf("%s was not decided in look %d", row.verb, look+1)
 				}
 				must(t, b.Edit(t.Context(), key, func(hr *helmv2.HelmRelease) {
@@ -334,7 +335,7 @@ func TestDryRunWritesNothing(t *testing.T) {
 			if len(requests.writes) > 0 {
 				t.Errorf("wrote %v", requests.writes)
 			}
-			if said := b.events(t, key); len(said) > 0 {
+			if said := b.Said(t, key); len(said) > 0 {
 				t.Errorf("said %v", said)
 			}
 		})
@@ -346,11 +347,11 @@ func TestDryRunWritesNothing(t *testing.T) {
 func TestReclaimDropsTheFenceWithTheSuspension(t *testing.T) {
 	t.Parallel()
 	b := shared
-	key := b.namespace(t, "fence-lifted", 1)[0]
+	key := b.Releases(t, "fence-lifted", 1)[0]
 	requests := &tap{}
 	b.start(t, key.Namespace, decide.Reclaim, requests.wrap, func(c *plunger.Config) { c.Options.FenceUntil = decide.UntilLifted })
 	must(t, b.Stick(t.Context(), key, lab.Damage{}))
-	b.until(t, key, recovered)
+	b.Await(t, key, plungertest.Recovered)
 	written, _ := requests.of(key.Name)
 	for _, w := range written {
 		if w.Step == lift {

@@ -14,29 +14,21 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/go-logr/logr/funcr"
 	"github.com/prometheus/client_golang/prometheus"
-	eventsv1 "k8s.io/api/events/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/holdfast-project/holdfast/internal/plunger"
-	"github.com/holdfast-project/holdfast/internal/plunger/contract"
 	"github.com/holdfast-project/holdfast/internal/plunger/decide"
+	"github.com/holdfast-project/holdfast/internal/plunger/plungertest"
 	"github.com/holdfast-project/holdfast/test/controlplane"
 	"github.com/holdfast-project/holdfast/test/helmcontroller"
 	"github.com/holdfast-project/holdfast/test/helmcontroller/lab"
 )
 
-// settle bounds a wait for something that takes a second when the machine is
-// not busy.
-const settle = 90 * time.Second
-
 // bench is one control plane with a helm-controller, shared by the package's
 // tests; each test has a namespace and a flux-plunger of its own.
 type bench struct {
-	*lab.Lab
+	plungertest.Bench
 	gate   *helmcontroller.Gate
 	config map[decide.Strategy]*rest.Config
 }
@@ -50,7 +42,7 @@ func TestMain(m *testing.M) {
 		SideBySide:     8,
 		HelmController: &helmcontroller.Options{Concurrent: 24, At: gate.At},
 		Begin: func(ctx context.Context, l *lab.Lab) error {
-			shared = &bench{Lab: l, gate: gate, config: map[decide.Strategy]*rest.Config{}}
+			shared = &bench{Bench: plungertest.Bench{Lab: l}, gate: gate, config: map[decide.Strategy]*rest.Config{}}
 			return errors.Join(shared.permit(ctx, decide.Repair), shared.permit(ctx, decide.Reclaim))
 		},
 	}.Run(m))
@@ -134,104 +126,13 @@ func (p *plungerRun) stop() error {
 	return p.err
 }
 
-// namespace makes one with a good chart in it, and releases that are Ready.
-func (b *bench) namespace(t *testing.T, name string, releases int, edits ...func(*helmv2.HelmRelease)) []types.NamespacedName {
-	t.Helper()
-	must(t, b.Namespace(t.Context(), name))
-	must(t, b.Publish(t.Context(), name, lab.Source, lab.Chart{}))
-	keys := lab.Names(name, "hr", releases)
-	must(t, b.Install(t.Context(), keys, edits...))
-	return keys
-}
-
-func (b *bench) release(t *testing.T, key types.NamespacedName) *helmv2.HelmRelease {
-	t.Helper()
-	hr, err := b.Release(t.Context(), key)
-	must(t, err)
-	return hr
-}
-
-func (b *bench) until(t *testing.T, key types.NamespacedName, what func(*helmv2.HelmRelease) bool) *helmv2.HelmRelease {
-	t.Helper()
-	hr, err := b.Until(t.Context(), key, settle, what)
-	if err != nil {
-		t.Fatalf("%v\nevents: %v", err, b.events(t, key))
-	}
-	return hr
-}
-
 // uninstalled waits until the object is gone and fails unless nothing is left.
 func (b *bench) uninstalled(t *testing.T, hr *helmv2.HelmRelease) {
 	t.Helper()
-	left := b.left(t, hr)
+	left := b.Left(t, hr)
 	if !left.Clean() {
-		t.Errorf("%s/%s is gone and left %v and %v behind; events: %v", hr.Namespace, hr.Name, left.Chart, left.Storage, b.events(t, client.ObjectKeyFromObject(hr)))
+		t.Errorf("%s/%s is gone and left %v and %v behind; events: %v", hr.Namespace, hr.Name, left.Chart, left.Storage, b.Said(t, client.ObjectKeyFromObject(hr)))
 	}
-}
-
-func (b *bench) left(t *testing.T, hr *helmv2.HelmRelease) lab.Remains {
-	t.Helper()
-	key := client.ObjectKeyFromObject(hr)
-	if err := b.Gone(t.Context(), key, settle); err != nil {
-		t.Fatalf("%v\nevents: %v", err, b.events(t, key))
-	}
-	left, err := b.Remains(t.Context(), hr)
-	must(t, err)
-	return left
-}
-
-// events returns the reasons of flux-plunger's events about a release.
-func (b *bench) events(t *testing.T, key types.NamespacedName) []string {
-	t.Helper()
-	var reasons []string
-	for _, event := range b.notes(t, key) {
-		reasons = append(reasons, event.Reason)
-	}
-	return reasons
-}
-
-func (b *bench) notes(t *testing.T, key types.NamespacedName) (ours []eventsv1.Event) {
-	t.Helper()
-	events, err := b.ControlPlane.Client().EventsV1().Events(key.Namespace).List(t.Context(), metav1.ListOptions{})
-	must(t, err)
-	for _, event := range events.Items {
-		if event.ReportingController == contract.FieldManager && event.Regarding.Name == key.Name {
-			ours = append(ours, event)
-		}
-	}
-	return ours
-}
-
-// told waits for an event of the reason and returns its note.
-func (b *bench) told(t *testing.T, key types.NamespacedName, reason decide.Reason) (note string) {
-	t.Helper()
-	err := wait.PollUntilContextTimeout(t.Context(), 25*time.Millisecond, settle, true, func(context.Context) (bool, error) {
-		for _, event := range b.notes(t, key) {
-			if event.Reason == string(reason) {
-				note = event.Note
-				return true, nil
-			}
-		}
-		return false, nil
-	})
-	if err != nil {
-		t.Errorf("%s: no event %s, only %v", key, reason, b.events(t, key))
-	}
-	return note
-}
-
-// recovered: Ready, unsuspended, unfenced, remembered.
-func recovered(hr *helmv2.HelmRelease) bool {
-	return lab.Ready(hr) && !hr.Spec.Suspend && !fenced(hr) && len(hr.Status.History) > 0
-}
-
-func fenced(hr *helmv2.HelmRelease) bool {
-	for _, finalizer := range hr.Finalizers {
-		if finalizer == contract.Fence {
-			return true
-		}
-	}
-	return false
 }
 
 func must(t *testing.T, err error) {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/holdfast-project/holdfast/internal/plunger/contract"
 	"github.com/holdfast-project/holdfast/internal/plunger/decide"
+	"github.com/holdfast-project/holdfast/internal/plunger/plungertest"
 	"github.com/holdfast-project/holdfast/test/controlplane"
 	"github.com/holdfast-project/holdfast/test/helmcontroller/lab"
 )
@@ -15,15 +16,15 @@ import (
 func TestRepairRecoversAStuckRelease(t *testing.T) {
 	t.Parallel()
 	b := shared
-	key := b.namespace(t, "repair-one", 1)[0]
-	before := b.release(t, key)
+	key := b.Releases(t, "repair-one", 1)[0]
+	before := b.Live(t, key)
 	var requests tap
 	hold := b.untilAsked(t, key, requestLook)
 	requests.before, requests.after = hold, hold
 	b.start(t, key.Namespace, decide.Repair, requests.wrap)
 	must(t, b.Stick(t.Context(), key, lab.Damage{}))
-	hr := b.until(t, key, recovered)
-	b.told(t, key, decide.Recovered)
+	hr := b.Await(t, key, plungertest.Recovered)
+	b.Told(t, key, decide.Recovered)
 	if hr.UID != before.UID || hr.Generation != before.Generation+1 {
 		t.Errorf("generation %d after %d and one change of values: something else wrote the specification", hr.Generation, before.Generation)
 	}
@@ -43,12 +44,12 @@ func TestRepairRecoversAStuckRelease(t *testing.T) {
 func TestReclaimRecoversAStuckRelease(t *testing.T) {
 	t.Parallel()
 	b := shared
-	key := b.namespace(t, "reclaim-one", 1)[0]
+	key := b.Releases(t, "reclaim-one", 1)[0]
 	var requests tap
 	b.start(t, key.Namespace, decide.Reclaim, requests.wrap)
 	must(t, b.Stick(t.Context(), key, lab.Damage{}))
-	hr := b.until(t, key, recovered)
-	b.told(t, key, decide.Recovered)
+	hr := b.Await(t, key, plungertest.Recovered)
+	b.Told(t, key, decide.Recovered)
 	if hr.Annotations[contract.ProcessedVersion] != "1" || hr.Annotations[contract.ProcessedUID] == "" {
 		t.Errorf("the processed annotations are %v", hr.Annotations)
 	}
@@ -73,11 +74,11 @@ func TestSecretsAreNeitherWatchedNorListedWhole(t *testing.T) {
 	t.Parallel()
 	b := shared
 	for _, strategy := range []decide.Strategy{decide.Repair, decide.Reclaim} {
-		key := b.namespace(t, "audit-"+string(strategy), 1)[0]
+		key := b.Releases(t, "audit-"+string(strategy), 1)[0]
 		requests := &tap{}
 		b.start(t, key.Namespace, strategy, requests.wrap)
 		must(t, b.Stick(t.Context(), key, lab.Damage{}))
-		b.until(t, key, recovered)
+		b.Await(t, key, plungertest.Recovered)
 		user := "system:serviceaccount:" + lab.System(string(strategy)) + ":" + lab.Account(string(strategy))
 		records, err := b.ControlPlane.AuditOf(controlplane.AuditFilter{User: user, Resource: "secrets"})
 		must(t, err)

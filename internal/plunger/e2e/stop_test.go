@@ -23,6 +23,7 @@ import (
 	"github.com/holdfast-project/holdfast/internal/plunger"
 	"github.com/holdfast-project/holdfast/internal/plunger/contract"
 	"github.com/holdfast-project/holdfast/internal/plunger/decide"
+	"github.com/holdfast-project/holdfast/internal/plunger/plungertest"
 	"github.com/holdfast-project/holdfast/test/helmcontroller"
 	"github.com/holdfast-project/holdfast/test/helmcontroller/lab"
 )
@@ -82,7 +83,7 @@ func (b *bench) steal(t *testing.T, namespace, winner string) {
 	t.Helper()
 	leases := b.ControlPlane.Client().CoordinationV1().Leases(namespace)
 	now := metav1.NewMicroTime(time.Now().Add(time.Hour))
-	err := wait.PollUntilContextTimeout(t.Context(), 10*time.Millisecond, settle, true, func(ctx context.Context) (bool, error) {
+	err := wait.PollUntilContextTimeout(t.Context(), 10*time.Millisecond, plungertest.Settle, true, func(ctx context.Context) (bool, error) {
 		lease, err := leases.Get(ctx, contract.LeaderElectionID, metav1.GetOptions{})
 		if err != nil {
 			return false, err
@@ -107,7 +108,7 @@ type stopped struct {
 // answered, and returns it while it waits there.
 func (b *bench) stuckAt(t *testing.T, namespace string, strategy decide.Strategy, at step, edits ...func(*plunger.Config)) stopped {
 	t.Helper()
-	key := b.namespace(t, namespace, 1)[0]
+	key := b.Releases(t, namespace, 1)[0]
 	return b.stuckKeyAt(t, key, strategy, at, edits...)
 }
 
@@ -137,7 +138,7 @@ func (b *bench) stuckKeyAt(t *testing.T, key types.NamespacedName, strategy deci
 	case <-reached:
 	case <-run.done:
 		t.Fatalf("it ended before: %s: %v", at, run.err)
-	case <-time.After(settle):
+	case <-time.After(plungertest.Settle):
 		b.never(t, key, at)
 	}
 	return stopped{run, key, requests, goOn}
@@ -146,7 +147,7 @@ func (b *bench) stuckKeyAt(t *testing.T, key types.NamespacedName, strategy deci
 // never ends a test whose step did not come, with what was there instead.
 func (b *bench) never(t *testing.T, key types.NamespacedName, at step) {
 	t.Helper()
-	t.Fatalf("never came to: %s; the Lease names %q, events %v; %s", at, b.holder(t, key.Namespace), b.events(t, key), lab.Describe(b.release(t, key)))
+	t.Fatalf("never came to: %s; the Lease names %q, events %v; %s", at, b.holder(t, key.Namespace), b.Said(t, key), lab.Describe(b.Live(t, key)))
 }
 
 // untilAsked returns a hook that keeps helm-controller off the release from the
@@ -217,12 +218,12 @@ func (b *bench) sigtermAt(t *testing.T, namespace string, strategy decide.Strate
 	close(looked)
 	b.untilHeldBy(t, namespace, "second", handover)
 	if deleted {
-		left := b.left(t, lab.NewRelease(first.key))
+		left := b.Left(t, lab.NewRelease(first.key))
 		if taken, _ := first.requests.of(first.key.Name); !left.Clean() && (strategy == decide.Repair || !has(taken, deleteSecret)) {
-			t.Errorf("left %v and %v; events %v", left.Chart, left.Storage, b.events(t, first.key))
+			t.Errorf("left %v and %v; events %v", left.Chart, left.Storage, b.Said(t, first.key))
 		}
 	} else {
-		b.until(t, first.key, recovered)
+		b.Await(t, first.key, plungertest.Recovered)
 	}
 	if after := first.requests.written(); after != written {
 		t.Errorf("B6.5 the first one wrote %d times after it had ended", after-written)
@@ -284,14 +285,14 @@ func TestAStopDoesNotCutAWrite(t *testing.T) {
 	t.Parallel()
 	b, namespace := shared, "uncut"
 	b.elections(t, namespace, decide.Repair)
-	key := b.namespace(t, namespace, 1)[0]
+	key := b.Releases(t, namespace, 1)[0]
 	sent := &onItsWay{step: rewrite, reached: make(chan struct{}), stopped: make(chan struct{})}
 	run := b.start(t, namespace, decide.Repair, electing(namespace, "first"), sent.wrap)
 	must(t, b.Harm(t.Context(), key, lab.Damage{}))
 	must(t, b.Change(t.Context(), key, 2))
 	select {
 	case <-sent.reached:
-	case <-time.After(settle):
+	case <-time.After(plungertest.Settle):
 		b.never(t, key, rewrite)
 	}
 	run.cancel()
@@ -347,10 +348,10 @@ func (b *bench) expectDrained(t *testing.T, key types.NamespacedName, at step, d
 	case err != nil && deleted: // uninstalled in time, which is asked about later
 	case err != nil:
 		t.Error(err)
-	case deleted && !fenced(hr) && at != drop:
+	case deleted && !plungertest.Fenced(hr) && at != drop:
 		t.Error("B6.2 a deleted release is still there, and lost its fence")
-	case !deleted && (fenced(hr) || hr.Spec.Suspend):
-		t.Errorf("B6.2 a live release was left fenced %t, suspended %t", fenced(hr), hr.Spec.Suspend)
+	case !deleted && (plungertest.Fenced(hr) || hr.Spec.Suspend):
+		t.Errorf("B6.2 a live release was left fenced %t, suspended %t", plungertest.Fenced(hr), hr.Spec.Suspend)
 	}
 }
 
@@ -370,27 +371,27 @@ func TestAnOverrunStopIsDrained(t *testing.T) {
 	t.Parallel()
 	b, namespace := shared, "overrun"
 	b.elections(t, namespace, decide.Reclaim)
-	keys := b.namespace(t, namespace, 2)
+	keys := b.Releases(t, namespace, 2)
 	held, deleting := keys[0], keys[1]
 	stop := b.gate.Hold(helmcontroller.PointSawDelete, deleting)
 	t.Cleanup(stop.Release)
 	must(t, b.Edit(t.Context(), deleting, func(hr *helmv2.HelmRelease) { hr.Finalizers = append(hr.Finalizers, contract.Fence) }))
 	must(t, b.Delete(t.Context(), deleting))
 	<-stop.Arrived()
-	kept := b.release(t, deleting)
+	kept := b.Live(t, deleting)
 	run := b.stuckKeyAt(t, held, decide.Reclaim, acquire, electing(namespace, "overrun"))
 
 	if err := run.stop(); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("B6.1 a stop that overran ended with: %v", err)
 	}
-	if hr := b.release(t, held); fenced(hr) || hr.Spec.Suspend {
-		t.Fatalf("B6.1 not drained: fenced %t, suspended %t", fenced(hr), hr.Spec.Suspend)
+	if hr := b.Live(t, held); plungertest.Fenced(hr) || hr.Spec.Suspend {
+		t.Fatalf("B6.1 not drained: fenced %t, suspended %t", plungertest.Fenced(hr), hr.Spec.Suspend)
 	}
-	b.told(t, held, decide.DrainAborted)
-	if !fenced(b.release(t, deleting)) {
+	b.Told(t, held, decide.DrainAborted)
+	if !plungertest.Fenced(b.Live(t, deleting)) {
 		t.Error("B6.2 the fence is gone before helm-controller handled the delete")
 	}
-	b.told(t, deleting, decide.FenceKept)
+	b.Told(t, deleting, decide.FenceKept)
 	if holder := b.holder(t, namespace); holder != "overrun" {
 		t.Errorf("B6.6 the Lease names %q: given up while a reconcile still runs", holder)
 	}
@@ -398,7 +399,7 @@ func TestAnOverrunStopIsDrained(t *testing.T) {
 	stop.Release()
 	b.start(t, namespace, decide.Reclaim)
 	b.uninstalled(t, kept)
-	b.until(t, held, recovered)
+	b.Await(t, held, plungertest.Recovered)
 }
 
 // B6.4: one that never led drains nothing.
@@ -412,14 +413,14 @@ func TestOneThatNeverLedDrainsNothing(t *testing.T) {
 	if err := second.stop(); err != nil {
 		t.Errorf("B6.1 the stop: %v", err)
 	}
-	if n := requests.written(); n > 0 || !fenced(b.release(t, first.key)) {
-		t.Errorf("B6.4 it wrote %d times without having led; fenced %t", n, fenced(b.release(t, first.key)))
+	if n := requests.written(); n > 0 || !plungertest.Fenced(b.Live(t, first.key)) {
+		t.Errorf("B6.4 it wrote %d times without having led; fenced %t", n, plungertest.Fenced(b.Live(t, first.key)))
 	}
 	if holder := b.holder(t, namespace); holder != "first" {
 		t.Errorf("B6.6 the Lease names %q", holder)
 	}
 	first.goOn()
-	b.until(t, first.key, recovered)
+	b.Await(t, first.key, plungertest.Recovered)
 }
 
 // B6.2, B6.3: a release that helm-controller does not handle in time keeps its
@@ -432,7 +433,7 @@ func TestDrainKeepsTheFenceWithoutHelmController(t *testing.T) {
 	run := b.stuckAt(t, namespace, decide.Repair, setFence, electing(namespace, "alone"))
 	stop := b.gate.Hold(helmcontroller.PointRead, run.key)
 	t.Cleanup(stop.Release)
-	hr := b.release(t, run.key)
+	hr := b.Live(t, run.key)
 	must(t, b.Delete(t.Context(), run.key))
 	<-stop.Arrived()
 	run.cancel()
@@ -440,10 +441,10 @@ func TestDrainKeepsTheFenceWithoutHelmController(t *testing.T) {
 	if err := run.stop(); err != nil {
 		t.Errorf("B6.1 the stop: %v", err)
 	}
-	if hr := b.release(t, run.key); !fenced(hr) {
+	if hr := b.Live(t, run.key); !plungertest.Fenced(hr) {
 		t.Error("B6.2 the fence is gone before helm-controller handled the delete")
 	}
-	b.told(t, run.key, decide.FenceKept)
+	b.Told(t, run.key, decide.FenceKept)
 	if holder := b.holder(t, namespace); holder != "" {
 		t.Errorf("B6.6 the Lease still names %q", holder)
 	}
@@ -471,21 +472,21 @@ func TestLostLeaseIsNotDrained(t *testing.T) {
 			}
 			select {
 			case <-run.done:
-			case <-time.After(settle):
+			case <-time.After(plungertest.Settle):
 				t.Fatal("still running without its Lease")
 			}
 			run.goOn()
 			if run.err == nil {
 				t.Error("B6.4 a lost Lease is no clean end")
 			}
-			if hr := b.release(t, run.key); !fenced(hr) {
+			if hr := b.Live(t, run.key); !plungertest.Fenced(hr) {
 				t.Error("B6.4 drained after the Lease was lost")
 			}
 			if holder := b.holder(t, namespace); holder != "winner" {
 				t.Errorf("B6.6 the Lease names %q", holder)
 			}
 			b.start(t, namespace, decide.Repair)
-			b.until(t, run.key, recovered)
+			b.Await(t, run.key, plungertest.Recovered)
 		})
 	}
 }
@@ -502,7 +503,7 @@ func TestAnUnknownOutcomeLeavesTheLeaseToRunOut(t *testing.T) {
 	brief := func(c *plunger.Config) {
 		c.Timing = plunger.Timing{Grace: plunger.MinGrace, Renew: 5 * time.Second, Retry: 200 * time.Millisecond, Lease: lease}
 	}
-	key := b.namespace(t, namespace, 1)[0]
+	key := b.Releases(t, namespace, 1)[0]
 	lost := &loseAnswer{step: rewrite, done: make(chan struct{})}
 	first := b.start(t, namespace, decide.Repair, electing(namespace, "first"), brief, lost.wrap)
 	must(t, b.Harm(t.Context(), key, lab.Damage{}))
@@ -511,7 +512,7 @@ func TestAnUnknownOutcomeLeavesTheLeaseToRunOut(t *testing.T) {
 	case <-lost.done:
 	case <-first.done:
 		t.Fatal(first.err)
-	case <-time.After(settle):
+	case <-time.After(plungertest.Settle):
 		b.never(t, key, rewrite)
 	}
 	requests := &tap{}
@@ -523,14 +524,14 @@ func TestAnUnknownOutcomeLeavesTheLeaseToRunOut(t *testing.T) {
 	if holder := b.holder(t, namespace); holder != "first" {
 		t.Errorf("B6.6 the Lease names %q although a write of its holder was not answered", holder)
 	}
-	if hr := b.release(t, key); fenced(hr) {
+	if hr := b.Live(t, key); plungertest.Fenced(hr) {
 		t.Error("B6.2 not drained")
 	}
-	b.untilHeldBy(t, namespace, "second", lease+settle)
+	b.untilHeldBy(t, namespace, "second", lease+plungertest.Settle)
 	if took := time.Since(ended); took < 20*time.Second {
 		t.Errorf("B6.6 taken %s after the end, before it had run out", took)
 	}
-	b.until(t, key, recovered)
+	b.Await(t, key, plungertest.Recovered)
 }
 
 // loseAnswer carries out the first write of a kind and loses its answer.

@@ -12,6 +12,7 @@ import (
 	"github.com/holdfast-project/holdfast/internal/plunger"
 	"github.com/holdfast-project/holdfast/internal/plunger/contract"
 	"github.com/holdfast-project/holdfast/internal/plunger/decide"
+	"github.com/holdfast-project/holdfast/internal/plunger/plungertest"
 	"github.com/holdfast-project/holdfast/test/helmcontroller/lab"
 )
 
@@ -22,7 +23,7 @@ func resume(hr *helmv2.HelmRelease)  { hr.Spec.Suspend = false }
 // by what do does, and waits until that was done.
 func (b *bench) at(t *testing.T, namespace string, strategy decide.Strategy, where position, do func(types.NamespacedName), edits ...func(*plunger.Config)) types.NamespacedName {
 	t.Helper()
-	key := b.namespace(t, namespace, 1)[0]
+	key := b.Releases(t, namespace, 1)[0]
 	requests, done := &tap{}, make(chan struct{})
 	hold := b.untilAsked(t, key, where.step)
 	hook := func(before bool) func(request) {
@@ -45,8 +46,8 @@ func (b *bench) at(t *testing.T, namespace string, strategy decide.Strategy, whe
 	must(t, b.Change(t.Context(), key, 2))
 	select {
 	case <-done:
-	case <-time.After(settle):
-		t.Fatalf("never came %s; events %v", where, b.events(t, key))
+	case <-time.After(plungertest.Settle):
+		t.Fatalf("never came %s; events %v", where, b.Said(t, key))
 	}
 	return key
 }
@@ -90,13 +91,13 @@ func (b *bench) suspendedAt(t *testing.T, strategy decide.Strategy, where positi
 	marker := types.NamespacedName{Namespace: key.Namespace, Name: "marker"}
 	must(t, b.Install(t.Context(), []types.NamespacedName{marker}))
 	b.say(t, marker, lab.Phrase, 0)
-	b.until(t, marker, fenced)
-	if !b.release(t, key).Spec.Suspend || stood.lifted.Load() {
+	b.Await(t, marker, plungertest.Fenced)
+	if !b.Live(t, key).Spec.Suspend || stood.lifted.Load() {
 		t.Error("B9.2 the operator's suspension was lifted")
 	}
 	stood.stop()
 	must(t, b.Edit(t.Context(), key, resume))
-	b.until(t, key, recovered)
+	b.Await(t, key, plungertest.Recovered)
 }
 
 // standing watches a release from when it is suspended.
@@ -137,7 +138,7 @@ func TestTheNoOpSuspensionInsideAHoldIsLost(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	b.until(t, key, recovered)
+	b.Await(t, key, plungertest.Recovered)
 }
 
 // B3.3: one who resumes during a hold is not fought in that generation.
@@ -151,8 +152,8 @@ func TestAResumeDuringAHoldIsNotFought(t *testing.T) {
 					t.Error(err)
 				}
 			})
-			resumed := b.release(t, key)
-			stuck := b.until(t, key, func(hr *helmv2.HelmRelease) bool {
+			resumed := b.Live(t, key)
+			stuck := b.Await(t, key, func(hr *helmv2.HelmRelease) bool {
 				return lab.Stuck(hr) && hr.Status.Conditions[0].ObservedGeneration >= resumed.Generation
 			})
 			if stuck.Spec.Suspend {
@@ -165,7 +166,7 @@ func TestAResumeDuringAHoldIsNotFought(t *testing.T) {
 			}
 			// Other values are another generation: the recovery begins again.
 			must(t, b.Change(t.Context(), key, 3))
-			b.until(t, key, recovered)
+			b.Await(t, key, plungertest.Recovered)
 		})
 	}
 }
@@ -190,7 +191,7 @@ func TestADeleteUnderAnotherSuspensionIsNotHeld(t *testing.T) {
 					t.Error(err)
 				}
 			})
-			left := b.left(t, lab.NewRelease(key))
+			left := b.Left(t, lab.NewRelease(key))
 			if left.Clean() {
 				t.Error("B2.3 uninstalled although its owner had suspended it")
 			}
@@ -198,7 +199,7 @@ func TestADeleteUnderAnotherSuspensionIsNotHeld(t *testing.T) {
 			if processed {
 				reason = decide.UninstallSkipped
 			}
-			b.told(t, key, reason)
+			b.Told(t, key, reason)
 		})
 	}
 }
@@ -208,15 +209,15 @@ func TestADeleteUnderAnotherSuspensionIsNotHeld(t *testing.T) {
 func TestAnEarlierFluxPlungersLeftoverIsLeftAlone(t *testing.T) {
 	t.Parallel()
 	b := shared
-	key := b.namespace(t, "leftover", 1)[0]
+	key := b.Releases(t, "leftover", 1)[0]
 	must(t, b.Edit(t.Context(), key, func(hr *helmv2.HelmRelease) {
 		suspend(hr)
 		hr.Annotations = map[string]string{contract.ProcessedVersion: "2"}
 	}))
-	before := b.release(t, key)
+	before := b.Live(t, key)
 	b.start(t, key.Namespace, decide.Reclaim)
-	b.told(t, key, decide.SuspensionNotOwned)
-	if after := b.release(t, key); !after.Spec.Suspend || after.Generation != before.Generation || fenced(after) {
-		t.Errorf("touched: suspended %t, generation %d after %d, fenced %t", after.Spec.Suspend, after.Generation, before.Generation, fenced(after))
+	b.Told(t, key, decide.SuspensionNotOwned)
+	if after := b.Live(t, key); !after.Spec.Suspend || after.Generation != before.Generation || plungertest.Fenced(after) {
+		t.Errorf("touched: suspended %t, generation %d after %d, fenced %t", after.Spec.Suspend, after.Generation, before.Generation, plungertest.Fenced(after))
 	}
 }

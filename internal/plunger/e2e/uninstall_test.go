@@ -13,6 +13,7 @@ import (
 	"github.com/holdfast-project/holdfast/internal/plunger"
 	"github.com/holdfast-project/holdfast/internal/plunger/contract"
 	"github.com/holdfast-project/holdfast/internal/plunger/decide"
+	"github.com/holdfast-project/holdfast/internal/plunger/plungertest"
 	"github.com/holdfast-project/holdfast/test/helmcontroller"
 	"github.com/holdfast-project/holdfast/test/helmcontroller/lab"
 )
@@ -30,7 +31,7 @@ func TestWithoutReminderOrFenceADeleteOrphans(t *testing.T) {
 	t.Parallel()
 	b := shared
 	t.Run("fence without reminder, stuck", func(t *testing.T) {
-		key := b.namespace(t, "control-stuck", 1)[0]
+		key := b.Releases(t, "control-stuck", 1)[0]
 		must(t, b.Stick(t.Context(), key, lab.Damage{}))
 		d := b.drainer(t, key.Namespace, decide.Reclaim)
 		read := func() decide.Release {
@@ -46,30 +47,30 @@ func TestWithoutReminderOrFenceADeleteOrphans(t *testing.T) {
 			}
 		}
 		must(t, b.Delete(t.Context(), key))
-		b.until(t, key, func(hr *helmv2.HelmRelease) bool { return !slices.Contains(hr.Finalizers, contract.HelmFinalizer) })
+		b.Await(t, key, func(hr *helmv2.HelmRelease) bool { return !slices.Contains(hr.Finalizers, contract.HelmFinalizer) })
 		b.untilWritten(t, func() error { _, err := d.Walker.Writer.Lift(t.Context(), read()); return err })
-		b.until(t, key, through)
-		hr := b.release(t, key)
+		b.Await(t, key, through)
+		hr := b.Live(t, key)
 		b.untilWritten(t, func() error { _, err := d.Walker.Writer.Drop(t.Context(), read()); return err })
-		if left := b.left(t, hr); left.Clean() {
+		if left := b.Left(t, hr); left.Clean() {
 			t.Error("nothing was left behind: then the reminder of B5.7 proves nothing here")
 		}
 	})
 	t.Run("suspension without fence, healthy", func(t *testing.T) {
-		key := b.namespace(t, "control-healthy", 1)[0]
-		hr := b.release(t, key)
+		key := b.Releases(t, "control-healthy", 1)[0]
+		hr := b.Live(t, key)
 		must(t, b.Edit(t.Context(), key, suspend))
 		must(t, b.Delete(t.Context(), key))
-		if left := b.left(t, hr); left.Clean() {
+		if left := b.Left(t, hr); left.Clean() {
 			t.Error("nothing was left behind: then the fence proves nothing here")
 		}
 	})
 	t.Run("the same two under flux-plunger", func(t *testing.T) {
-		keys := b.namespace(t, "control-plunger", 2)
+		keys := b.Releases(t, "control-plunger", 2)
 		b.start(t, "control-plunger", decide.Reclaim)
 		d := b.drainer(t, "control-plunger", decide.Reclaim)
 		for _, key := range keys {
-			hr := b.release(t, key)
+			hr := b.Live(t, key)
 			r, err := d.Walker.Reader.Release(t.Context(), key.Namespace, key.Name)
 			must(t, err)
 			// B5.1: the hold of a flux-plunger that has died, and the delete in it.
@@ -108,7 +109,7 @@ func TestADeleteOfWhatCannotBeRecoveredIsUninstalled(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			namespace := "broken-" + dashed(name)
-			key := b.namespace(t, namespace, 1)[0]
+			key := b.Releases(t, namespace, 1)[0]
 			requests, rewritten := &tap{}, make(chan struct{})
 			hold := b.untilAsked(t, key, requestLook)
 			requests.before = func(r request) {
@@ -137,10 +138,10 @@ func TestADeleteOfWhatCannotBeRecoveredIsUninstalled(t *testing.T) {
 			must(t, b.Stick(t.Context(), key, lab.Damage{}))
 			select {
 			case <-rewritten:
-			case <-time.After(settle):
+			case <-time.After(plungertest.Settle):
 				t.Fatal("never repaired")
 			}
-			hr := b.until(t, key, func(hr *helmv2.HelmRelease) bool { return lab.Handled(hr) && !lab.Ready(hr) })
+			hr := b.Await(t, key, func(hr *helmv2.HelmRelease) bool { return lab.Handled(hr) && !lab.Ready(hr) })
 			must(t, b.Delete(t.Context(), key))
 			b.uninstalled(t, hr)
 		})
@@ -167,13 +168,13 @@ func TestAFailingUninstallIsHeld(t *testing.T) {
 	must(t, b.Harm(t.Context(), key, lab.Damage{}))
 	must(t, b.Edit(t.Context(), key, func(hr *helmv2.HelmRelease) { hr.Labels = map[string]string{"look": "1"} }))
 	b.say(t, key, lab.Phrase, 0)
-	b.until(t, key, fenced)
-	hr := b.release(t, key)
+	b.Await(t, key, plungertest.Fenced)
+	hr := b.Live(t, key)
 	must(t, b.Delete(t.Context(), key))
 	stop.Release()
-	b.until(t, key, func(hr *helmv2.HelmRelease) bool { return lab.Released(hr) == helmv2.UninstallFailedReason })
-	b.told(t, key, decide.UninstallPending)
-	if hr := b.release(t, key); !fenced(hr) {
+	b.Await(t, key, func(hr *helmv2.HelmRelease) bool { return lab.Released(hr) == helmv2.UninstallFailedReason })
+	b.Told(t, key, decide.UninstallPending)
+	if hr := b.Live(t, key); !plungertest.Fenced(hr) {
 		t.Error("B5.5 let go of a release whose uninstall fails")
 	}
 	must(t, b.Edit(t.Context(), key, func(hr *helmv2.HelmRelease) { hr.Spec.Uninstall = &helmv2.Uninstall{DisableHooks: true} }))
@@ -184,7 +185,7 @@ func TestAFailingUninstallIsHeld(t *testing.T) {
 func TestKeepHistoryIsProvenByItsLatestRevision(t *testing.T) {
 	t.Parallel()
 	b := shared
-	key := b.namespace(t, "keep-history", 1, func(hr *helmv2.HelmRelease) { hr.Spec.Uninstall = &helmv2.Uninstall{KeepHistory: true} })[0]
+	key := b.Releases(t, "keep-history", 1, func(hr *helmv2.HelmRelease) { hr.Spec.Uninstall = &helmv2.Uninstall{KeepHistory: true} })[0]
 	requests := &tap{}
 	requests.after = func(r request) {
 		if r.Step == setFence && r.Status < 300 {
@@ -196,13 +197,11 @@ func TestKeepHistoryIsProvenByItsLatestRevision(t *testing.T) {
 	b.start(t, key.Namespace, decide.Repair, requests.wrap)
 	must(t, b.Harm(t.Context(), key, lab.Damage{Below: "superseded"}))
 	must(t, b.Change(t.Context(), key, 2))
-	left := b.left(t, lab.NewRelease(key))
+	left := b.Left(t, lab.NewRelease(key))
 	if len(left.Chart) > 0 || len(left.Storage) == 0 {
-		t.Errorf("left %v and %v, want no object and the kept history; events %v", left.Chart, left.Storage, b.events(t, key))
+		t.Errorf("left %v and %v, want no object and the kept history; events %v", left.Chart, left.Storage, b.Said(t, key))
 	}
-	if slices.Contains(b.events(t, key), string(decide.UninstallUnproven)) {
-		t.Error("B5.6 not taken for proven")
-	}
+	b.Silent(t, key, decide.UninstallUnproven) // B5.6: taken for proven
 }
 
 // B5.8: helm-controller's patch of the whole list of finalizers can erase the
@@ -210,7 +209,7 @@ func TestKeepHistoryIsProvenByItsLatestRevision(t *testing.T) {
 func TestAnErasedFenceIsPutBack(t *testing.T) {
 	t.Parallel()
 	b := shared
-	key := b.namespace(t, "erased", 1)[0]
+	key := b.Releases(t, "erased", 1)[0]
 	stop := b.gate.Hold(helmcontroller.PointRead, key)
 	t.Cleanup(stop.Release)
 	must(t, b.Harm(t.Context(), key, lab.Damage{}))
@@ -220,11 +219,11 @@ func TestAnErasedFenceIsPutBack(t *testing.T) {
 		c.Rest.Wrap(func(next http.RoundTripper) http.RoundTripper { return noPuts{next} })
 	})
 	b.say(t, key, lab.Phrase, 0)
-	b.until(t, key, fenced)
+	b.Await(t, key, plungertest.Fenced)
 	must(t, b.Edit(t.Context(), key, func(hr *helmv2.HelmRelease) {
 		hr.Finalizers = slices.DeleteFunc(hr.Finalizers, func(s string) bool { return s == contract.Fence })
 	}))
-	b.until(t, key, fenced)
+	b.Await(t, key, plungertest.Fenced)
 }
 
 type noPuts struct{ next http.RoundTripper }

@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/holdfast-project/holdfast/internal/plunger/contract"
+	"github.com/holdfast-project/holdfast/internal/plunger/plungertest"
 	"github.com/holdfast-project/holdfast/test/controlplane"
 	"github.com/holdfast-project/holdfast/test/helmcontroller/lab"
 )
@@ -59,7 +60,7 @@ func TestJobThatCannotDoItsWork(t *testing.T) {
 
 			s.role(c.resource, func(verbs []string) []string { return append(verbs, c.verb) })
 			s.must(s.uninstall())
-			if held := s.live("held"); fenced(s.live("live")) || fenced(held) || held.Spec.Suspend {
+			if held := s.live("held"); plungertest.Fenced(s.live("live")) || plungertest.Fenced(held) || held.Spec.Suspend {
 				t.Errorf("after the second uninstall: %v, %v, suspended %t", s.live("live").Finalizers, held.Finalizers, held.Spec.Suspend)
 			}
 			s.nothingLeft(nil)
@@ -101,7 +102,7 @@ func (s *site) untouched(scaled bool) {
 	if job := s.job(); job.Status.Failed != 1 || job.Status.Succeeded != 0 || s.exitCode() != 1 {
 		s.Errorf("B7.5: the Job's status is %+v, the exit code %d", job.Status, s.exitCode())
 	}
-	if live, held := s.live("live"), s.live("held"); !fenced(live) || !fenced(held) || !held.Spec.Suspend {
+	if live, held := s.live("live"), s.live("held"); !plungertest.Fenced(live) || !plungertest.Fenced(held) || !held.Spec.Suspend {
 		s.Errorf("B7.4: touched: %v, %v, suspended %t", live.Finalizers, held.Finalizers, held.Spec.Suspend)
 	}
 	wrote, err := shared.ControlPlane.AuditOf(controlplane.AuditFilter{User: s.user("-hook"), Resource: "helmreleases", Writes: true})
@@ -165,7 +166,7 @@ func TestDeploymentAlreadyGone(t *testing.T) {
 	s.must(shared.Client.Delete(t.Context(), s.deployment()))
 	s.must(s.uninstall())
 	s.says(s.report(), "is not there: it counts as stopped", "HelmRelease gone-tenant/live", "HelmRelease gone-tenant/held")
-	if held := s.live("held"); fenced(s.live("live")) || fenced(held) || held.Spec.Suspend {
+	if held := s.live("held"); plungertest.Fenced(s.live("live")) || plungertest.Fenced(held) || held.Spec.Suspend {
 		t.Errorf("%v, %v, suspended %t", s.live("live").Finalizers, held.Finalizers, held.Spec.Suspend)
 	}
 	s.nothingLeft(nil)
@@ -186,7 +187,7 @@ func TestPodStuckTerminating(t *testing.T) {
 
 	s.must(s.uninstall())
 	s.says(s.report(), "still there after the wait, and left alone: Pod stuck-system/stuck (terminating)", "no release carries a fence: done")
-	if held := s.live("held"); fenced(s.live("live")) || fenced(held) || held.Spec.Suspend {
+	if held := s.live("held"); plungertest.Fenced(s.live("live")) || plungertest.Fenced(held) || held.Spec.Suspend {
 		t.Errorf("%v, %v, suspended %t", s.live("live").Finalizers, held.Finalizers, held.Spec.Suspend)
 	}
 	job := s.job()
@@ -209,7 +210,7 @@ func TestJobThatNeverRuns(t *testing.T) {
 	if _, err := uninstall.Run(s.name); err == nil {
 		t.Fatal("the uninstall succeeded without its hook")
 	}
-	if live, held := s.live("live"), s.live("held"); !fenced(live) || !fenced(held) || !held.Spec.Suspend || s.hookPod().Spec.NodeName != "" {
+	if live, held := s.live("live"), s.live("held"); !plungertest.Fenced(live) || !plungertest.Fenced(held) || !held.Spec.Suspend || s.hookPod().Spec.NodeName != "" {
 		t.Errorf("B7.4: touched: %v, %v, suspended %t, hook on %q", live.Finalizers, held.Finalizers, held.Spec.Suspend, s.hookPod().Spec.NodeName)
 	}
 	s.deployment()
@@ -227,7 +228,7 @@ func TestObjectsGoneWithoutHooks(t *testing.T) {
 	s.install(s.chart(), values{"replicas": 0})
 	s.fenced("live", "held")
 	s.uninstallWithoutHooks()
-	if live, held := s.live("live"), s.live("held"); !fenced(live) || !fenced(held) || !held.Spec.Suspend {
+	if live, held := s.live("live"), s.live("held"); !plungertest.Fenced(live) || !plungertest.Fenced(held) || !held.Spec.Suspend {
 		t.Errorf("touched without a hook: %v, %v, suspended %t", live.Finalizers, held.Finalizers, held.Spec.Suspend)
 	}
 	s.readmeCommand()
@@ -240,7 +241,7 @@ func (s *site) readmeCommand() {
 	s.Helper()
 	out := s.byHand(filepath.Join(chartDir, "README.md"), strings.NewReplacer("NAMESPACE", s.ns, "--deployment flux-plunger", "--deployment "+s.fullname()))
 	s.says(out, "HelmRelease "+s.tenant+"/live", "HelmRelease "+s.tenant+"/held", "no release carries a fence: done")
-	if held := s.live("held"); fenced(s.live("live")) || fenced(held) || held.Spec.Suspend {
+	if held := s.live("held"); plungertest.Fenced(s.live("live")) || plungertest.Fenced(held) || held.Spec.Suspend {
 		s.Errorf("%v, %v, suspended %t", s.live("live").Finalizers, held.Finalizers, held.Spec.Suspend)
 	}
 }
@@ -265,7 +266,7 @@ func TestFailedHookKeepsTheChart(t *testing.T) {
 	// A fence that flux-plunger itself set, on a release that it recovers, whose
 	// delete then cannot be uninstalled.
 	s.must(shared.Stick(t.Context(), s.key("one"), lab.Damage{}))
-	_, err := shared.Until(t.Context(), s.key("one"), settle, fenced)
+	_, err := shared.Until(t.Context(), s.key("one"), settle, plungertest.Fenced)
 	s.must(err)
 	s.must(shared.Delete(t.Context(), s.key("one")))
 	_, err = shared.Until(t.Context(), s.key("one"), settle, uninstallFailed)
@@ -277,7 +278,7 @@ func TestFailedHookKeepsTheChart(t *testing.T) {
 	if err := s.uninstall(); err == nil {
 		t.Fatal("B7.4: the uninstall succeeded although a fence could not be removed")
 	}
-	if hr := s.live("one"); !fenced(hr) {
+	if hr := s.live("one"); !plungertest.Fenced(hr) {
 		t.Error("B7.4: the fence is gone")
 	}
 	s.says(s.report(), "scaled Deployment", "HelmRelease "+s.tenant+"/one")

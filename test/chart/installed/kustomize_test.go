@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/holdfast-project/holdfast/internal/plunger/plungertest"
 	"github.com/holdfast-project/holdfast/test/chart/rendered"
 )
 
@@ -50,7 +51,7 @@ func TestKustomizeForm(t *testing.T) {
 	s.patch("two", types.ApplyPatchType, "flux-plunger", fenceHold)
 	out := s.byHand(filepath.Join(dir, "kustomization.yaml"), nil)
 	s.says(out, "scaled Deployment flux-system/flux-plunger to zero", "no release carries a fence: done")
-	if two := s.live("two"); fenced(two) || two.Spec.Suspend {
+	if two := s.live("two"); plungertest.Fenced(two) || two.Spec.Suspend {
 		t.Errorf("the release is not let go: %v, suspended %t", two.Finalizers, two.Spec.Suspend)
 	}
 	var deployment appsv1.Deployment

@@ -25,7 +25,7 @@ import (
 
 	plungercli "github.com/holdfast-project/holdfast/internal/cli/plunger"
 	"github.com/holdfast-project/holdfast/internal/plunger"
-	"github.com/holdfast-project/holdfast/internal/plunger/contract"
+	"github.com/holdfast-project/holdfast/internal/plunger/plungertest"
 	"github.com/holdfast-project/holdfast/test/chart/rendered"
 	"github.com/holdfast-project/holdfast/test/controlplane"
 	"github.com/holdfast-project/holdfast/test/helmcontroller"
@@ -250,9 +250,7 @@ func (s *site) releases(names ...string) {
 func (s *site) recovers(name string) {
 	s.Helper()
 	s.must(shared.Stick(s.Context(), s.key(name), lab.Damage{}))
-	_, err := shared.Until(s.Context(), s.key(name), settle, func(hr *helmv2.HelmRelease) bool {
-		return lab.Ready(hr) && !hr.Spec.Suspend && !fenced(hr) && len(hr.Status.History) > 0
-	})
+	_, err := shared.Until(s.Context(), s.key(name), settle, plungertest.Recovered)
 	s.must(err)
 }
 
@@ -266,8 +264,6 @@ func (s *site) live(name string) *helmv2.HelmRelease {
 func uninstallFailed(hr *helmv2.HelmRelease) bool {
 	return lab.Released(hr) == helmv2.UninstallFailedReason
 }
-
-func fenced(hr *helmv2.HelmRelease) bool { return slices.Contains(hr.Finalizers, contract.Fence) }
 
 func (s *site) patch(name string, kind types.PatchType, manager, body string) {
 	s.Helper()

@@ -24,6 +24,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/holdfast-project/holdfast/internal/plunger/contract"
+	"github.com/holdfast-project/holdfast/internal/plunger/plungertest"
 	"github.com/holdfast-project/holdfast/test/chart/rendered"
 	"github.com/holdfast-project/holdfast/test/helmcontroller/lab"
 )
@@ -194,7 +195,7 @@ func (s *site) forgotten(live, deleted string) {
 func (s *site) done(c right) bool {
 	s.Helper()
 	live := s.live("live")
-	recovered := lab.Ready(live) && !live.Spec.Suspend && !fenced(live) && len(live.Status.History) > 0
+	recovered := lab.Ready(live) && !live.Spec.Suspend && !plungertest.Fenced(live) && len(live.Status.History) > 0
 	_, err := shared.Release(s.Context(), s.key("deleted"))
 	uninstalled := apierrors.IsNotFound(errors.Unwrap(err))
 	var events eventsv1.EventList

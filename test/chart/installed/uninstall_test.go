@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/holdfast-project/holdfast/internal/plunger/contract"
+	"github.com/holdfast-project/holdfast/internal/plunger/plungertest"
 	"github.com/holdfast-project/holdfast/test/chart/rendered"
 	"github.com/holdfast-project/holdfast/test/helmcontroller/lab"
 )
@@ -123,7 +124,7 @@ func (s *site) uninstallWithFences() {
 	for _, release := range names {
 		after := s.live(release)
 		want := release == "shared" || release == "foreign"
-		if fenced(after) || after.Spec.Suspend != want {
+		if plungertest.Fenced(after) || after.Spec.Suspend != want {
 			s.Errorf("B7.3: %s: finalizers %v, suspend %t", release, after.Finalizers, after.Spec.Suspend)
 		}
 		if diff := cmp.Diff(before[release].Spec, restored(after.Spec, before[release].Spec.Suspend)); diff != "" {
