@@ -344,7 +344,7 @@ func TestA4_2_ListWithoutAnEnd(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = objects.List(t.Context(), Resource{Version: "v1", Plural: "pods", Kind: "Pod"}, Selection{Namespace: "ns"})
+	err = objects.List(t.Context(), Resource{Version: "v1", Plural: "pods", Kind: "Pod"}, Selection{Namespace: "ns"}, func([]byte) error { return nil })
 	if err == nil || !strings.Contains(err.Error(), "refers to itself") || pages.Load() != 2 {
 		t.Errorf("%d pages, %v", pages.Load(), err)
 	}

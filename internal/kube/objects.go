@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -67,6 +66,7 @@ func (v Version) check() error {
 // preconditions of the read that it rests on. It holds no state but its
 // connections and may be used by many goroutines.
 type Objects struct {
+	rest     rest.Interface
 	dynamic  dynamic.Interface
 	metadata metadata.Interface
 	manager  string
@@ -83,7 +83,7 @@ func NewObjects(config *rest.Config, fieldManager string) (*Objects, error) {
 	if err != nil {
 		return nil, fmt.Errorf("making a client: %w", err)
 	}
-	d, err := dynamic.NewForConfigAndClient(config, client)
+	r, err := rest.UnversionedRESTClientForConfigAndClient(dynamic.ConfigFor(config), client)
 	if err != nil {
 		return nil, fmt.Errorf("making a client: %w", err)
 	}
@@ -91,7 +91,7 @@ func NewObjects(config *rest.Config, fieldManager string) (*Objects, error) {
 	if err != nil {
 		return nil, fmt.Errorf("making a metadata client: %w", err)
 	}
-	return &Objects{dynamic: d, metadata: m, manager: fieldManager}, nil
+	return &Objects{rest: r, dynamic: dynamic.New(r), metadata: m, manager: fieldManager}, nil
 }
 
 // Get reads one object from the API server's storage, not from a cache. Errors:
@@ -121,31 +121,6 @@ type Selection struct {
 	Namespace string
 	// Labels and Fields are selectors in their usual text form.
 	Labels, Fields string
-}
-
-// listPage bounds one answer of a list of whole objects, so that a cluster with thousands of
-// objects is not held in memory twice.
-const listPage = 500
-
-// List reads whole objects, complete or not at all. Errors: *Refused,
-// *Unreadable.
-func (o *Objects) List(ctx context.Context, resource Resource, sel Selection) ([]unstructured.Unstructured, error) {
-	var all []unstructured.Unstructured
-	options := metav1.ListOptions{LabelSelector: sel.Labels, FieldSelector: sel.Fields, Limit: listPage}
-	for {
-		page, err := o.dynamic.Resource(resource.gvr()).Namespace(sel.Namespace).List(ctx, options)
-		if err != nil {
-			return nil, readError("list", resource, resource.At(sel.Namespace, ""), err)
-		}
-		all = append(all, page.Items...)
-		switch page.GetContinue() {
-		case "":
-			return all, nil
-		case options.Continue:
-			return nil, &Unreadable{Answer{Verb: "list", Object: resource.At(sel.Namespace, ""), Code: http.StatusOK}, errSelfPage}
-		}
-		options.Continue = page.GetContinue()
-	}
 }
 
 // ListMetadata reads the metadata alone of what is selected: contents never

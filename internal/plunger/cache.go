@@ -1,17 +1,14 @@
 package plunger
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 
 	helmv2 "github.com/fluxcd/helm-controller/api/v2"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/holdfast-project/holdfast/internal/plunger/contract"
 	"github.com/holdfast-project/holdfast/internal/plunger/gather"
 )
 
@@ -55,30 +52,7 @@ func slim(object any) (any, error) {
 		Suspend: spec.Suspend, KubeConfig: spec.KubeConfig, Uninstall: spec.Uninstall,
 	}
 	release.Status.Inventory = nil
-	release.ManagedFields = relevant(release.ManagedFields)
-	release.Labels, release.Annotations = nil, noted(release.Annotations)
+	release.ManagedFields = gather.Relevant(release.ManagedFields)
+	release.Labels, release.Annotations = nil, gather.Noted(release.Annotations)
 	return release, nil
-}
-
-// noted keeps the annotations that a decision reads: ours and Flux's requests.
-// kubectl's copy of the last applied manifest is as large as the values.
-func noted(annotations map[string]string) map[string]string {
-	kept := map[string]string{}
-	for _, key := range []string{contract.ProcessedVersion, contract.ProcessedUID, contract.Reminders, contract.RequestedUID, contract.Unproven, contract.RequestedAt} {
-		if value, found := annotations[key]; found {
-			kept[key] = value
-		}
-	}
-	return kept
-}
-
-// relevant keeps the managers that can say whose a suspension is.
-func relevant(entries []metav1.ManagedFieldsEntry) []metav1.ManagedFieldsEntry {
-	var kept []metav1.ManagedFieldsEntry
-	for _, entry := range entries {
-		if entry.Manager == contract.FieldManager || entry.FieldsV1 != nil && bytes.Contains(entry.FieldsV1.GetRawBytes(), []byte(`"f:suspend"`)) {
-			kept = append(kept, entry)
-		}
-	}
-	return kept
 }

@@ -81,6 +81,11 @@ capabilities:
   valueFrom:
     fieldRef:
       fieldPath: metadata.namespace
+# Near its limit the process collects more often, rather than being killed.
+- name: GOMEMLIMIT
+  valueFrom:
+    resourceFieldRef:
+      resource: limits.memory
 {{- with .Values.extraEnv }}
 {{ toYaml . }}
 {{- end }}

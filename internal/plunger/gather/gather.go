@@ -66,17 +66,16 @@ func (r Reader) Release(ctx context.Context, namespace, name string) (*decide.Re
 // Releases lists the HelmReleases of one namespace, or of all with "", that a
 // label selector matches.
 func (r Reader) Releases(ctx context.Context, namespace, selector string) ([]decide.Release, error) {
-	objects, err := r.objects.List(ctx, HelmReleases(), kube.Selection{Namespace: namespace, Labels: selector})
+	var releases []decide.Release
+	err := r.objects.List(ctx, HelmReleases(), kube.Selection{Namespace: namespace, Labels: selector}, func(object []byte) error {
+		release, err := fromJSON(object)
+		if err == nil {
+			releases = append(releases, *release)
+		}
+		return err
+	})
 	if err != nil {
 		return nil, fmt.Errorf("listing HelmReleases: %w", err)
-	}
-	releases := make([]decide.Release, 0, len(objects))
-	for i := range objects {
-		release, err := FromUnstructured(&objects[i])
-		if err != nil {
-			return nil, err
-		}
-		releases = append(releases, *release)
 	}
 	return releases, nil
 }
@@ -187,9 +186,13 @@ func FromUnstructured(object *unstructured.Unstructured) (*decide.Release, error
 	if err != nil {
 		return nil, fmt.Errorf("reading HelmRelease %s/%s: %w", object.GetNamespace(), object.GetName(), err)
 	}
+	return fromJSON(raw)
+}
+
+func fromJSON(raw []byte) (*decide.Release, error) {
 	var release helmv2.HelmRelease
 	if err := json.Unmarshal(raw, &release); err != nil {
-		return nil, fmt.Errorf("reading HelmRelease %s/%s: %w", object.GetNamespace(), object.GetName(), err)
+		return nil, fmt.Errorf("reading HelmRelease %s/%s: %w", release.Namespace, release.Name, err)
 	}
 	view := FromHelmRelease(&release)
 	return &view, nil

@@ -1,20 +1,24 @@
 package gather
 
 import (
+	"bytes"
+
 	helmv2 "github.com/fluxcd/helm-controller/api/v2"
 	"github.com/fluxcd/pkg/apis/meta"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/holdfast-project/holdfast/internal/plunger/contract"
 	"github.com/holdfast-project/holdfast/internal/plunger/decide"
 )
 
-// FromHelmRelease turns a HelmRelease, live or cached, into a decision's input.
+// FromHelmRelease turns a HelmRelease, live or cached, into a decision's input. What
+// no decision reads stays behind: thousands of them are held at once.
 func FromHelmRelease(release *helmv2.HelmRelease) decide.Release {
 	view := decide.Release{
 		Namespace: release.Namespace, Name: release.Name,
 		UID: string(release.UID), ResourceVersion: release.ResourceVersion, Generation: release.Generation,
-		Finalizers: release.Finalizers, Annotations: release.Annotations, Managers: managers(release.ManagedFields),
+		Finalizers: release.Finalizers, Annotations: Noted(release.Annotations), Managers: managers(Relevant(release.ManagedFields)),
 		Spec: specOf(release), Status: statusOf(release),
 	}
 	if release.DeletionTimestamp != nil {
@@ -77,4 +81,27 @@ func managers(entries []metav1.ManagedFieldsEntry) []decide.ManagedField {
 		fields = append(fields, field)
 	}
 	return fields
+}
+
+// Noted keeps the annotations that a decision reads: ours and Flux's requests.
+// kubectl's copy of the last applied manifest is as large as the values.
+func Noted(annotations map[string]string) map[string]string {
+	kept := map[string]string{}
+	for _, key := range []string{contract.ProcessedVersion, contract.ProcessedUID, contract.Reminders, contract.RequestedUID, contract.Unproven, contract.RequestedAt} {
+		if value, found := annotations[key]; found {
+			kept[key] = value
+		}
+	}
+	return kept
+}
+
+// Relevant keeps the managers that can say whose a suspension is.
+func Relevant(entries []metav1.ManagedFieldsEntry) []metav1.ManagedFieldsEntry {
+	var kept []metav1.ManagedFieldsEntry
+	for _, entry := range entries {
+		if entry.Manager == contract.FieldManager || entry.FieldsV1 != nil && bytes.Contains(entry.FieldsV1.GetRawBytes(), []byte(`"f:suspend"`)) {
+			kept = append(kept, entry)
+		}
+	}
+	return kept
 }
