@@ -99,6 +99,7 @@ type states struct {
 }
 
 type state struct {
+	uid               string
 	fenced            bool
 	since             time.Time
 	deleting, foreign bool
@@ -123,7 +124,7 @@ func (s *states) saw(key string, r *decide.Release) {
 		delete(s.known, key)
 		return
 	}
-	next := state{fenced: r.Fenced(), since: r.FencedSince(), deleting: r.Terminating(),
+	next := state{uid: r.UID, fenced: r.Fenced(), since: r.FencedSince(), deleting: r.Terminating(),
 		foreign: r.Processed() && r.Suspension() == decide.Foreign}
 	if !next.fenced && !next.foreign {
 		delete(s.known, key)
@@ -131,6 +132,10 @@ func (s *states) saw(key string, r *decide.Release) {
 	}
 	if next.fenced && next.since.IsZero() {
 		next.since = s.now()
+		// A restore, or another manager that wrote it back, leaves no time of ours.
+		if before := s.known[key]; before.fenced && before.uid == r.UID {
+			next.since = before.since
+		}
 	}
 	s.known[key] = next
 }
