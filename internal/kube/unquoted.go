@@ -1,6 +1,9 @@
 package kube
 
 import (
+	"context"
+	"errors"
+	"net/url"
 	"regexp"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -10,7 +13,9 @@ import (
 // quote a value of it in its refusal or its warning. A cleanup does not know the
 // values (A6.8), so that nothing could redact them. So of the answer to the deletion
 // of a Secret nobody's words are kept but the API server's own. Jobs and
-// NetworkPolicies hold no value, and what refuses theirs is told in full.
+// NetworkPolicies hold no value, and what refuses theirs is told in full. flux-plunger
+// changes Secrets too, and tells on the HelmRelease what refuses it: of no answer about
+// a Secret are more words kept.
 
 // leftOut stands for what is not told.
 const leftOut = "its words are left out, since they can quote the Secret"
@@ -24,11 +29,33 @@ var ownWords = regexp.MustCompile(`^(?:` +
 	`admission webhook "[a-z0-9.-]+" denied the request` +
 	`|(?:Internal error occurred: )?failed calling webhook "[a-z0-9.-]+"` +
 	`|(?:secrets "[a-z0-9.-]+" is forbidden: )?ValidatingAdmissionPolicy '[a-z0-9.-]+'(?: with binding '[a-z0-9.-]+')? denied request` +
-	`|secrets "[a-z0-9.-]+" is forbidden: User "(?:[^"\\]|\\.)*" cannot delete resource "secrets" in API group "" in the namespace "[a-z0-9-]+"` +
+	`|secrets "[a-z0-9.-]+" is forbidden: User "(?:[^"\\]|\\.)*" cannot [a-z]+ resource "secrets" in API group "" in the namespace "[a-z0-9-]+"` +
+	`|secrets is forbidden: User "(?:[^"\\]|\\.)*" cannot list resource "secrets" in API group "" (?:in the namespace "[a-z0-9-]+"|at the cluster scope)` +
+	`|Secret "[a-z0-9.-]+" is invalid` +
 	`|secrets "[a-z0-9.-]+" not found` +
 	`|Unauthorized)`)
 
-// unquoted returns what may be told of the answer to the deletion of a Secret.
+// told returns what may be told of an answer about this kind, and why it is no good.
+func told(resource Resource, answer Answer, cause error) (Answer, error) {
+	if resource != Secrets() {
+		return answer, cause
+	}
+	return answer.unquoted(), unquotedCause(cause)
+}
+
+// unquotedCause keeps what came from the connection. The rest has the server's words
+// in it, or the decoder's, which quotes what it was given.
+func unquotedCause(cause error) error {
+	var connection *url.Error
+	if errors.As(cause, &connection) || errors.Is(cause, context.Canceled) || errors.Is(cause, context.DeadlineExceeded) {
+		return cause
+	}
+	return errUnquoted
+}
+
+var errUnquoted = errors.New("this answer proves nothing, and " + leftOut)
+
+// unquoted returns what may be told of an answer about a Secret.
 func (a Answer) unquoted() Answer {
 	// A webhook chooses the reason too.
 	if !knownReason(a.Reason) {

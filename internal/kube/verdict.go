@@ -39,8 +39,10 @@ func (a Answer) absentFrom(resource Resource) bool {
 
 func readError(verb string, resource Resource, object identity.Object, err error) error {
 	answer, ok := answerOf(verb, object, err)
+	absent := ok && answer.absentFrom(resource)
+	answer, err = told(resource, answer, err)
 	switch {
-	case ok && answer.absentFrom(resource):
+	case absent:
 		return &Gone{answer}
 	case ok && refusalCode(answer.Code):
 		return &Refused{answer}
@@ -55,14 +57,16 @@ func readError(verb string, resource Resource, object identity.Object, err error
 // the one which was read is gone.
 func writeError(verb string, resource Resource, object identity.Object, err error) error {
 	answer, ok := answerOf(verb, object, err)
+	replaced := answer.Code == http.StatusUnprocessableEntity && namesField(answer, "metadata.uid")
+	absent := replaced || answer.absentFrom(resource)
+	answer, err = told(resource, answer, err)
 	switch {
 	case answer.Code == http.StatusTooManyRequests:
 		return &Refused{answer}
 	case !ok:
 		return &UnknownOutcome{Answer: answer, Cause: err}
 	default:
-		replaced := answer.Code == http.StatusUnprocessableEntity && namesField(answer, "metadata.uid")
-		return settled(answer, false, replaced || answer.absentFrom(resource), err)
+		return settled(answer, false, absent, err)
 	}
 }
 
