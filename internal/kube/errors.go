@@ -65,12 +65,6 @@ func (e *Refused) Error() string { return e.String() + " (refused; nothing was c
 // API server that is too busy just now.
 func (e *Refused) Final() bool { return e.Code != http.StatusTooManyRequests }
 
-// Denied reports whether the caller may not do this, or not with this object: a right
-// that it lacks, an admission policy, an object that must not change.
-func (e *Refused) Denied() bool {
-	return e.Code == http.StatusForbidden || e.Code == http.StatusUnprocessableEntity
-}
-
 // Conflict is a precondition that did not hold: another UID, another
 // resourceVersion, a field that another manager owns, a JSON patch whose test
 // failed. Nothing was changed by this request. What is there now must be read

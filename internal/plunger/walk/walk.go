@@ -283,18 +283,33 @@ func (w *Walker) lose(ctx context.Context, c *Case, action decide.Action) (time.
 }
 
 // failed says what a step that failed leaves behind: a suspension of ours, or a
-// release about whose storage nothing can be done because the API server refuses it.
-// What fails for another reason is tried again, and only logged.
+// release about which nothing can be done because the API server refuses it. What
+// fails for another reason is tried again, and only logged.
 func (w *Walker) failed(ctx context.Context, c *Case, action decide.Action, cause error) {
 	var refused *kube.Refused
 	switch {
 	case c.Release.Suspension() == decide.Ours:
 		w.held(ctx, c, action, cause)
-	case action.Verb.OnStorage() && errors.As(cause, &refused) && refused.Denied():
-		// Not the refusal's own words: an admission controller may quote what it read.
-		w.say(ctx, c, decide.StorageRefused, fmt.Sprintf("the API server refuses the step %s on its storage (%d %s), which is tried again: "+
-			"give flux-plunger the role of its strategy, or see in its log what else refuses it", action.Verb, refused.Code, refused.Reason))
+	case errors.As(cause, &refused) && refused.Final():
+		// Not the refusal's own words: they can be long, and the log has them.
+		w.say(ctx, c, decide.StorageRefused, fmt.Sprintf("the API server refuses the step %s (%d %s), which is tried again%s: "+
+			"give flux-plunger the role of its strategy, or see in its log what else refuses it", stepOf(action.Verb), refused.Code, refused.Reason, meanwhile(action.Verb)))
 	}
+}
+
+func stepOf(verb decide.Verb) string {
+	if verb.OnStorage() {
+		return string(verb) + " on its storage"
+	}
+	return string(verb)
+}
+
+// meanwhile says what the refused step leaves open, where nothing else tells.
+func meanwhile(verb decide.Verb) string {
+	if verb == decide.SetFence {
+		return ", and until then it is not recovered, and a delete leaves its resources behind"
+	}
+	return ""
 }
 
 // held says that a suspension of ours stands, and what keeps it (B4.5).
