@@ -154,7 +154,8 @@ type Payload struct {
 	UID string
 	// Status is info.status, empty where the payload cannot be decoded.
 	Status string
-	// Undecodable says why it cannot be decoded, empty otherwise.
+	// Undecodable says why it cannot be decoded, or not be rewritten, empty
+	// otherwise.
 	Undecodable string
 }
 
@@ -181,6 +182,15 @@ type Memory struct {
 	Recovering bool
 	// Listing is the storage listed ahead of the error, nil where none is.
 	Listing *Listing
+	// LeftAlone is the content that cannot be rewritten, zero where none is.
+	LeftAlone LeftAlone
+}
+
+// LeftAlone is a content that cannot be rewritten, and the resourceVersion of the
+// Secret that it was read from: until that changes it is not read again (B10.3).
+type LeftAlone struct {
+	ResourceVersion string
+	Payload         Payload
 }
 
 // Listing is a storage that repair lists as soon as it has set the fence, while

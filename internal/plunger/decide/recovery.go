@@ -118,8 +118,8 @@ func beginRepair(in Input, latest Revision) Action {
 	payload := in.Storage.Payload
 	switch {
 	case payload.Undecodable != "":
-		return wait(fencedLook, "the payload cannot be decoded (B10.3)").telling(StorageRefused,
-			"Secret "+latest.Namespace+"/"+latest.Name+" cannot be decoded and is left alone: "+payload.Undecodable+
+		return wait(fencedLook, "the payload cannot be rewritten (B10.3)").telling(StorageRefused,
+			"Secret "+latest.Namespace+"/"+latest.Name+" cannot be rewritten and is left alone: "+payload.Undecodable+
 				"; restore it from a backup, or delete it after saving it")
 	case rewritable(in, latest):
 		return do(Rewrite, "Helm upgrades from failed (B10.1)").about(latest)

@@ -36,6 +36,18 @@ var ErrStillSuspended = errors.New("spec.suspend stays true although flux-plunge
 // decision to acquire and the apply: nothing was forced (B3.3).
 var ErrSuspendedMeanwhile = errors.New("suspended by another manager meanwhile")
 
+// Unwritable says that the content of a Secret can be decoded and cannot be rewritten,
+// so that nothing was sent (B10.3).
+type Unwritable struct {
+	Secret kube.Secret
+	Cause  error
+}
+
+func (e *Unwritable) Error() string { return fmt.Sprintf("rewriting %s: %v", e.Secret, e.Cause) }
+
+// Unwrap returns why.
+func (e *Unwritable) Unwrap() error { return e.Cause }
+
 // Writer sends the writes. It may be used by many goroutines.
 type Writer struct{ objects *kube.Objects }
 
@@ -204,7 +216,7 @@ func (w Writer) Rewrite(ctx context.Context, read kube.Secret) error {
 	}
 	content, err = payload.WithStatus(content, decide.StatusFailed)
 	if err != nil {
-		return fmt.Errorf("rewriting %s: %w", read, err)
+		return &Unwritable{read, err}
 	}
 	_, err = w.objects.UpdateSecret(ctx, read, kube.SecretChange{
 		Data: map[string][]byte{payload.Key: content}, Labels: map[string]string{"status": decide.StatusFailed}})

@@ -173,6 +173,30 @@ func TestB4_5_AHeldSuspensionQuotesNoSecret(t *testing.T) {
 	}
 }
 
+// B10.3: a payload that cannot be decoded, or decoded and not rewritten, is left alone,
+// said once, and read again only when it has changed.
+func TestB10_3_APayloadIsLeftAloneUntilItChanges(t *testing.T) {
+	for name, content := range map[string]string{"undecodable": "garbage", "not to be rewritten": stored(t, "INFO")} {
+		t.Run(name, func(t *testing.T) {
+			s := server{fenced: true, version: "1", payload: content}
+			memory, err := s.walks(t, repairing(), decide.Memory{}, 3)
+			if err != nil {
+				t.Errorf("it is tried again: %v", err)
+			}
+			if reads, writes := s.count("GET "+secretPath), s.count("PUT "+secretPath); reads != 1 || writes != 0 {
+				t.Errorf("read %d times, written %d times", reads, writes)
+			}
+			if len(s.told) != 1 || !strings.HasPrefix(s.told[0], "StorageRefused: Secret ns/sh.helm.release.v1.app.v3 ") {
+				t.Errorf("told %q", s.told)
+			}
+			s.version = "2"
+			if _, err := s.walks(t, repairing(), memory, 1); err != nil || s.count("GET "+secretPath) != 2 {
+				t.Errorf("changed, and read %d times: %v", s.count("GET "+secretPath), err)
+			}
+		})
+	}
+}
+
 // stored is the content of a revision, with its status under this member.
 func stored(t *testing.T, info string) string {
 	t.Helper()

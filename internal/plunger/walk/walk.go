@@ -188,32 +188,6 @@ func (c *Case) saw(release *decide.Release) {
 	}
 }
 
-// read fills in what the decision asked for. The release has to be read again
-// after it, before any write.
-func (w *Walker) read(ctx context.Context, c *Case, action decide.Action) error {
-	var err error
-	switch action.Verb {
-	case decide.ReadStorage:
-		c.storage, err = w.Reader.Storage(ctx, *c.Release)
-		c.Memory = c.Memory.Listed(*c.Release, c.storage, w.Now())
-	case decide.Recheck:
-		c.storage, err = w.Reader.Recheck(ctx, *c.storage, action.Revision)
-	case decide.ReadPayload:
-		next := *c.storage
-		next.Payload, c.secret, err = w.Reader.Payload(ctx, action.Revision)
-		c.storage = &next
-		var gone *kube.Gone
-		if errors.As(err, &gone) {
-			c.storage, err = nil, nil
-		}
-	}
-	if err != nil {
-		c.storage = nil
-	}
-	c.Live = false
-	return err
-}
-
 // tell writes the events of an action that succeeded, and remembers it.
 func (w *Walker) tell(ctx context.Context, c *Case, action decide.Action) {
 	if c.Release == nil {
@@ -239,6 +213,7 @@ func (w *Walker) report(ctx context.Context, c *Case, action decide.Action) {
 func (w *Walker) settle(ctx context.Context, c *Case, action decide.Action, err error) (time.Duration, bool, error) {
 	var conflict *kube.Conflict
 	var gone *kube.Gone
+	var unwritable *fence.Unwritable
 	switch {
 	case err == nil:
 		w.Metrics.Wrote(action.Verb)
@@ -252,6 +227,11 @@ func (w *Walker) settle(ctx context.Context, c *Case, action decide.Action, err 
 		return 0, false, w.Look(ctx, c)
 	case kube.AddsFinalizerToTerminating(err):
 		return 0, false, w.deletedUnfenced(ctx, c)
+	case errors.As(err, &unwritable):
+		payload := *c.storage.Payload // that a rewrite was decided on
+		payload.Undecodable = unwritable.Cause.Error()
+		c.leaveAlone(payload)
+		return 0, false, nil
 	case errors.Is(err, fence.ErrStillSuspended):
 		w.tell(ctx, c, action)
 		w.held(ctx, c, action, err)
