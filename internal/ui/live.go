@@ -5,6 +5,8 @@ import (
 	"io"
 	"strings"
 	"time"
+
+	"github.com/holdfast-project/holdfast/internal/redact"
 )
 
 type color string
@@ -46,6 +48,7 @@ const (
 // On a terminal each slot keeps one line that is redrawn with its elapsed time;
 // elsewhere each change is one line. A repetition of the same words is silent.
 func (p *Printer) Slot(slot, phase, detail string, mark Mark) {
+	detail = redact.Cut(detail)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.same(slot, phase, detail, mark) {

@@ -5,7 +5,9 @@
 // Its invariant: data goes to one writer (stdout), everything else to the other
 // (stderr), and no byte that came from a cluster or a file reaches a terminal
 // with its control characters alive, because a log line must not be able to
-// rewrite what the operator reads above it.
+// rewrite what the operator reads above it. What carries a server's words is cut to a
+// bound here, redacted as it is by then; what this program says itself is not, since a
+// command that is cut off is another command.
 //
 // It must not import any k8s.io module or internal/evidence, and it never ends
 // the process: who holds a lock decides when to go.
@@ -18,6 +20,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/holdfast-project/holdfast/internal/redact"
 )
 
 // Program is the name that begins each line of an error.
@@ -114,6 +118,7 @@ func (p *Printer) Step(text string) {
 // Warn says what the operator should know though nothing is refused, for
 // example a Warning header of the API server.
 func (p *Printer) Warn(text string) {
+	text = redact.Cut(text)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.options.Format == JSON {
@@ -132,7 +137,7 @@ func (p *Printer) Log(slot, tail string) {
 		return
 	}
 	for line := range strings.Lines(tail) {
-		p.say("  " + slot + " | " + Escape(strings.TrimRight(line, "\r\n")))
+		p.say("  " + slot + " | " + Escape(redact.Cut(strings.TrimRight(line, "\r\n"))))
 	}
 }
 
@@ -141,7 +146,7 @@ func (p *Printer) Log(slot, tail string) {
 func (p *Printer) Error(err error, hint string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.say(p.paint(red, Program+":") + " " + Escape(err.Error()))
+	p.say(p.paint(red, Program+":") + " " + Escape(redact.Cut(err.Error())))
 	if hint != "" {
 		p.say(Program + ": hint: " + Escape(hint))
 	}
@@ -192,6 +197,6 @@ func (p *Printer) End(code int, sentence, hint string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.options.Format == JSON {
-		p.emit(event{Event: "end", Code: &code, Message: sentence, Hint: hint})
+		p.emit(event{Event: "end", Code: &code, Message: redact.Cut(sentence), Hint: hint})
 	}
 }

@@ -1,0 +1,29 @@
+package redact
+
+import (
+	"strings"
+	"testing"
+	"unicode/utf8"
+)
+
+// A6.9: what a server said is kept up to a bound, never half a character of it.
+func TestA6_9_Cut(t *testing.T) {
+	for name, text := range map[string]string{
+		"empty": "", "at the bound": strings.Repeat("x", MaxSaid),
+	} {
+		if got := Cut(text); got != text {
+			t.Errorf("%s: it is changed to %d bytes", name, len(got))
+		}
+	}
+	for shift := range 4 {
+		text := strings.Repeat("x", shift) + strings.Repeat("𝄞", MaxSaid)
+		got := Cut(text)
+		if len(got) > MaxSaid || len(got) < MaxSaid-4 || !utf8.ValidString(got) || !strings.HasPrefix(text, strings.TrimSuffix(got, "…")) || !strings.HasSuffix(got, "…") {
+			t.Errorf("after %d bytes: %d bytes that end in %q", shift, len(got), got[len(got)-8:])
+		}
+	}
+	if got := Cut(strings.Repeat("x", MaxSaid+1)); len(got) != MaxSaid {
+		t.Errorf("one byte over: %d bytes", len(got))
+	}
+	Cut(strings.Repeat("\x80", 2*MaxSaid)) // no character begins anywhere
+}
