@@ -7,6 +7,7 @@ import (
 	"github.com/holdfast-project/holdfast/internal/cleanup/decide"
 	"github.com/holdfast-project/holdfast/internal/identity"
 	"github.com/holdfast-project/holdfast/internal/kube"
+	"github.com/holdfast-project/holdfast/internal/redact"
 )
 
 // take adds an answer to the state and to the record.
@@ -47,7 +48,7 @@ func (e *engine) takeCluster(a answer) error {
 // the result (A6.2): an expired login, a certificate, a network that is down.
 func (e *engine) keepUnproven(o kube.Observation) {
 	if e.unproven == "" && o.Presence == kube.NotRead && o.Err != nil {
-		e.unproven = o.Err.Error()
+		e.unproven = e.said(o.Err.Error())
 	}
 }
 
@@ -76,6 +77,9 @@ func (e *engine) takePods(a answer) error {
 		}
 	}
 	e.state.Pods = append(e.state.Pods, list)
+	if a.err != nil {
+		e.unlisted = e.said(a.err.Error())
+	}
 	return e.failed(a.err, a.err != nil)
 }
 
@@ -98,7 +102,7 @@ func (e *engine) takeDelete(a answer) error {
 		e.record.progress(a.answered, a.request.Ref, resource.Object, "deletion accepted")
 		return nil
 	}
-	e.refused[a.request.Ref] = a.err.Error()
+	e.refused[a.request.Ref] = e.said(a.err.Error())
 	e.record.progress(a.answered, a.request.Ref, resource.Object, a.err.Error())
 	// Gone is the state that was wanted; the absence read that follows settles
 	// it. Everything else is a line for whoever looks for the cause.
@@ -122,6 +126,9 @@ func (e *engine) takeRead(a answer) error {
 	default:
 		resource := e.resource(a.request.Ref)
 		resource.Reads = append(resource.Reads, read)
+	}
+	if cause := a.observation.Err; cause != nil && read.Found == decide.Failed {
+		e.unread[a.request.Ref] = e.said(cause.Error())
 	}
 	if err := e.failed(a.observation.Err, read.Found == decide.Failed); err != nil {
 		return err
@@ -155,11 +162,14 @@ func (e *engine) failed(cause error, failed bool) error {
 }
 
 func (e *engine) report(line string) error {
-	if err := e.Record.Report(e.Redact(line)); err != nil {
+	if err := e.Record.Report(e.said(line)); err != nil {
 		return fmt.Errorf("writing the cleanup's error file: %w", err)
 	}
 	return nil
 }
+
+// said is what others worded, as a file or a person may have it.
+func (e *engine) said(text string) string { return redact.Cut(e.Redact(text)) }
 
 // resource and slot find a row of the state. A request names only rows that the
 // decision was given, so that a miss is a defect of this package.

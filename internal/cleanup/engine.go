@@ -27,8 +27,11 @@ type engine struct {
 	// unproven is why the cluster's identity could not be read; empty when it was.
 	unproven string
 	// refused is what the last DELETE of a resource was answered when it was not
-	// accepted.
-	refused map[identity.SlotRef]string
+	// accepted; unread why the last read of a resource, of its recorded Pods or of a
+	// planned name that failed did so, and unlisted that of the Pods' list. All of them
+	// as they may be told.
+	refused, unread map[identity.SlotRef]string
+	unlisted        string
 }
 
 // answer is one request that came back, in time since the engine began.
@@ -48,6 +51,7 @@ func newEngine(config Config, began time.Time) *engine {
 		proven:    map[identity.SlotRef]evidence.Acknowledged{},
 		places:    map[identity.SlotRef]identity.Object{},
 		refused:   map[identity.SlotRef]string{},
+		unread:    map[identity.SlotRef]string{},
 		answers:   make(chan answer),
 		record:    newRecorder(config),
 	}

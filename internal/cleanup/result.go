@@ -28,10 +28,10 @@ func (e *engine) result(c *decide.Conclusion, took time.Duration) evidence.Resul
 		r.Cluster = append(r.Cluster, identity.Cluster{NamespaceUID: read.Namespace.UID, KubeSystemUID: read.KubeSystem.UID})
 	}
 	for _, ending := range c.Resources {
-		r.Resources = append(r.Resources, e.resourceResult(ending))
+		r.Resources = append(r.Resources, e.resourceResult(c, ending))
 	}
 	for _, ending := range c.Slots {
-		r.PlannedNames = append(r.PlannedNames, e.plannedResult(ending))
+		r.PlannedNames = append(r.PlannedNames, e.plannedResult(c, ending))
 	}
 	for _, pod := range c.Pods {
 		r.Pods = append(r.Pods, evidence.PodResult{
@@ -53,15 +53,11 @@ func verdict(v decide.Verdict) evidence.Verdict {
 	}
 }
 
-func (e *engine) resourceResult(ending decide.Ending) evidence.ResourceResult {
+func (e *engine) resourceResult(c *decide.Conclusion, ending decide.Ending) evidence.ResourceResult {
 	r := evidence.ResourceResult{
 		SlotRef: ending.Ref, Object: ending.Object, Outcome: evidence.Outcome(ending.Outcome),
-		Finalizers: []string{}, Detail: ending.Detail,
+		Finalizers: []string{}, Detail: e.detail(c, ending),
 	}
-	if ending.Outcome == decide.OutcomeRemaining || ending.Outcome == decide.OutcomeUnreadable && ending.Detail != "" {
-		r.Detail += e.answered(ending.Ref)
-	}
-	r.Detail = e.Redact(r.Detail)
 	if ending.Found != nil {
 		r.Finalizers, r.Deleting = list(ending.Found.Finalizers), ending.Found.Deleting
 		if ending.Found.UID != ending.Object.UID {
@@ -71,10 +67,10 @@ func (e *engine) resourceResult(ending decide.Ending) evidence.ResourceResult {
 	return r
 }
 
-func (e *engine) plannedResult(ending decide.Ending) evidence.PlannedResult {
+func (e *engine) plannedResult(c *decide.Conclusion, ending decide.Ending) evidence.PlannedResult {
 	r := evidence.PlannedResult{
 		SlotRef: ending.Ref, Object: ending.Object, Outcome: evidence.Outcome(ending.Outcome),
-		CarriesNonce: ending.CarriesNonce, Finalizers: []string{}, Detail: e.Redact(ending.Detail),
+		CarriesNonce: ending.CarriesNonce, Finalizers: []string{}, Detail: e.detail(c, ending),
 	}
 	if ending.Found != nil {
 		r.FoundUID, r.Finalizers = ending.Found.UID, list(ending.Found.Finalizers)
@@ -88,35 +84,58 @@ func (e *engine) plannedResult(ending decide.Ending) evidence.PlannedResult {
 	return r
 }
 
+// detail is all that stands in the way of one resource or name. Where the cluster is not
+// proven to be the recorded one, that is why what was read of it does not count.
+func (e *engine) detail(c *decide.Conclusion, ending decide.Ending) string {
+	var about []decide.Reason
+	for _, reason := range c.Reasons {
+		if reason.Ref == ending.Ref || reason.Cause == decide.ClusterUnproven && ending.Outcome == decide.OutcomeUnreadable {
+			about = append(about, reason)
+		}
+	}
+	return strings.Join(e.texts(about), "; ")
+}
+
 func (e *engine) texts(reasons []decide.Reason) []string {
 	texts := make([]string, 0, len(reasons))
 	for _, reason := range reasons {
-		texts = append(texts, e.Redact(e.told(reason)))
+		texts = append(texts, e.said(reason.Text)+e.because(reason))
 	}
 	return texts
 }
 
-// told is a reason with what the cluster answered, where that is what explains it: a
+// because is what the cluster answered, where that is what explains a reason: a
 // webhook, a missing right, an expired login. preflight-cleanup.err has it too, among
 // everything else.
-func (e *engine) told(reason decide.Reason) string {
+func (e *engine) because(reason decide.Reason) string {
+	deletion := after("; the last answer to its deletion: ", e.refused[reason.Ref])
+	read := after("; the last read of it that failed: ", e.unread[reason.Ref])
+	list := after("; the last list of Pods that failed: ", e.unlisted)
 	switch reason.Cause {
 	case decide.ClusterUnproven:
-		if e.unproven != "" {
-			return reason.Text + ": " + e.unproven
-		}
-	case decide.JobRemaining, decide.DependencyRemaining, decide.JobUnreadable, decide.DependencyUnreadable:
-		return reason.Text + e.answered(reason.Ref)
-	}
-	return reason.Text
-}
-
-// answered is the last answer to the deletion of a resource, if that was not accepted.
-func (e *engine) answered(ref identity.SlotRef) string {
-	if e.refused[ref] == "" {
+		return after(": ", e.unproven)
+	case decide.ChildConflict, decide.JobRemaining, decide.DependencyRemaining:
+		return deletion
+	case decide.JobUnreadable:
+		return deletion + read + list
+	case decide.DependencyUnreadable:
+		return deletion + read
+	case decide.PodsUnreadable:
+		return list
+	case decide.JobNameUnreadable, decide.NameUnreadable:
+		return read
+	default:
+		// What was found explains it, or what the evidence lacks.
 		return ""
 	}
-	return "; the last answer to its deletion: " + e.refused[ref]
+}
+
+// after is an answer behind the words that lead to it, if there was one.
+func after(words, answer string) string {
+	if answer == "" {
+		return ""
+	}
+	return words + answer
 }
 
 // unconfirmed has a line for each reason why the verdict is not complete, and for

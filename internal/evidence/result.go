@@ -38,7 +38,8 @@ const (
 	Retained Outcome = "retained"
 	// Conflict: another object has the name; it was not touched (A6.4).
 	Conflict Outcome = "conflict"
-	// Orphaned: a Pod of the Job runs on without it (A6.3).
+	// Orphaned: a Pod points at the Job, which does not own it and is gone, or could
+	// not be read (A6.3).
 	Orphaned Outcome = "orphaned"
 	// Unexplained: something stands at a name for which there is no receipt
 	// (A6.14).

@@ -10,7 +10,6 @@
 package advice
 
 import (
-	"cmp"
 	"fmt"
 	"path"
 	"strings"
@@ -24,6 +23,9 @@ import (
 // caution stands beside every command that deletes something which the evidence
 // does not prove to be ours.
 const caution = "a name, a label or a nonce does not authorise a deletion; the release owner decides"
+
+// reachIt is what to do where a read kept failing or is not of the recorded cluster.
+const reachIt = "correct access or connectivity, or point at the original cluster, and run cleanup again"
 
 // Next returns what to do after this exit code (A6.10), the last line of every
 // cleanup. The codes above 128 are those of signals.
@@ -44,15 +46,10 @@ func Next(exitCode int) string {
 	}
 }
 
-// Summary returns the lines that tell a person how a cleanup ended, the closing
-// one included.
-func Summary(inventory *evidence.Inventory, result evidence.Result) []string {
-	s := summary{inventory: inventory, unread: "it could not be read"}
-	if len(result.Reasons) > 0 {
-		// What has no reason of its own was not read for the first one there is: this
-		// is not the recorded cluster, so that no absence in it would count.
-		s.unread = result.Reasons[0]
-	}
+// Summary returns the lines that tell a person how a cleanup ended whose result was
+// published at this path, the closing one included.
+func Summary(inventory *evidence.Inventory, result evidence.Result, published string) []string {
+	s := summary{inventory: inventory, failures: path.Join(path.Dir(published), evidence.ErrorFile)}
 	s.headline(result)
 	for _, r := range result.Resources {
 		s.resource(r)
@@ -69,9 +66,9 @@ func Summary(inventory *evidence.Inventory, result evidence.Result) []string {
 
 type summary struct {
 	inventory *evidence.Inventory
-	// unread says why something is unreadable that has no reason of its own.
-	unread string
-	lines  []string
+	// failures is the path of preflight-cleanup.err.
+	failures string
+	lines    []string
 }
 
 // line adds one line; what it says is not trusted.
@@ -90,6 +87,7 @@ func (s *summary) headline(result evidence.Result) {
 		for _, reason := range result.Reasons {
 			s.line(1, "- %s", reason)
 		}
+		s.line(0, "correct or reconcile what these name and run cleanup again, which is always safe; each request that failed has a line in %s", s.failures)
 		if len(result.RetainedBecause) > 0 {
 			s.line(0, "Secrets and NetworkPolicies are kept: something may still use them")
 		}
@@ -107,26 +105,31 @@ func (s *summary) resource(r evidence.ResourceResult) {
 		s.conflict(r)
 	case evidence.Remaining:
 		s.line(1, "%s", r.Detail)
-		s.line(1, "ask the owner of a finalizer why it is held, do not strip it; where its deletion was refused, preflight-cleanup.err says why: correct that; then run cleanup again")
+		s.line(1, "ask the owner of a finalizer why it is held, do not strip it; correct what refused its deletion; then run cleanup again")
 	case evidence.Orphaned:
-		s.line(1, "its Pods below run on without it; when they are gone, run cleanup again")
+		s.line(1, "%s", r.Detail)
+		s.line(1, "when its Pods below are gone, and what could not be read can be, run cleanup again")
 	case evidence.Retained:
 		s.line(1, "settle what keeps it, named above, and run cleanup again; by hand only after every Job and its Pods are seen gone:")
 		s.command(r.Object)
 	default:
-		s.line(1, "%s", cmp.Or(r.Detail, s.unread))
-		s.line(1, "correct access or connectivity, or point at the original cluster, and run cleanup again")
+		s.line(1, "%s", r.Detail)
+		s.line(1, "%s", reachIt)
 	}
 }
+
+const findOut = "the replacement was not touched: find out who made it, and run cleanup again when it is gone"
 
 // conflict tells a Job whose own name belongs to another object, and is gone, from
 // one whose Pod was replaced: that Job may be there still.
 func (s *summary) conflict(r evidence.ResourceResult) {
 	if r.FoundUID == "" {
-		s.line(1, "%s; that one was not touched: find out who made it", r.Detail)
+		s.line(1, "%s", r.Detail)
+		s.line(1, "%s", findOut)
 		return
 	}
-	s.line(1, "another object has the name now, UID %s; ours is gone, and that one was not touched: find out who made it", r.FoundUID)
+	s.line(1, "another object has the name now, UID %s, and ours is gone", r.FoundUID)
+	s.line(1, "%s", findOut)
 }
 
 func (s *summary) pod(p evidence.PodResult) {
@@ -141,7 +144,7 @@ func (s *summary) pod(p evidence.PodResult) {
 	if p.Relation != "orphaned" {
 		return
 	}
-	s.line(1, "%s; the command that deletes exactly this Pod:", caution)
+	s.line(1, "%s; the command that deletes exactly this Pod; run cleanup again after it:", caution)
 	s.command(p.Object)
 }
 
@@ -178,12 +181,13 @@ func (s *summary) candidate(p evidence.PlannedResult) {
 		if !p.Object.Consumer() {
 			after = ", after every Job and its Pods are seen gone"
 		}
-		s.line(1, "%s; the command that deletes exactly this object%s:", caution, after)
+		s.line(1, "%s; the command that deletes exactly this object%s; run cleanup again after it:", caution, after)
 		found := p.Object
 		found.UID = p.FoundUID
 		s.command(found)
 	default:
-		s.line(1, "its name could not be read in the recorded cluster")
+		s.line(1, "its name could not be read in the recorded cluster: %s", p.Detail)
+		s.line(1, "%s", reachIt)
 	}
 }
 

@@ -65,7 +65,7 @@ func TestA6_13_Summary(t *testing.T) {
 		not    []string
 	}{
 		"complete": {evidence.Result{Verdict: evidence.Complete, Resources: []evidence.ResourceResult{{Outcome: evidence.Absent}}},
-			[]string{"cleanup complete: 1 recorded"}, []string{"kubectl", "incomplete"}},
+			[]string{"cleanup complete: 1 recorded"}, []string{"kubectl", "incomplete", "preflight-cleanup.err"}},
 		"uncertain, nothing found": {evidence.Result{PlannedNames: []evidence.PlannedResult{uncertain}},
 			[]string{"settles nothing", auditID, `select(.auditID == "` + auditID, "'/secure/evi dence/helper/upgrade-production-images' reconcile --evidence-dir '/secure/evi dence' --slot upgrade-preflight/api"}, []string{"kubectl"}},
 		"uncertain, found with the nonce": {evidence.Result{PlannedNames: []evidence.PlannedResult{candidate}},
@@ -87,11 +87,16 @@ func TestA6_13_Summary(t *testing.T) {
 		"remaining": {evidence.Result{Reasons: []string{"it is held"}, Resources: []evidence.ResourceResult{{Outcome: evidence.Remaining, Detail: "held by the finalizers a/b", Object: place("Job", "r-api", uidOurs)}}},
 			[]string{"- it is held", "a/b", "do not strip it"}, []string{"kubectl"}},
 		"another cluster was not asked": {evidence.Result{Reasons: []string{"this is another cluster: x"},
-			Resources:    []evidence.ResourceResult{{Outcome: evidence.Unreadable, Object: place("Job", "r-api", uidOurs)}},
-			PlannedNames: []evidence.PlannedResult{{State: "planned", Outcome: evidence.Unreadable, Object: place("Job", "r-worker", "")}}},
-			[]string{"(uid " + uidOurs + ")", "  this is another cluster: x", "its name could not be read in the recorded cluster", "point at the original cluster"}, []string{"kubectl", "it could not be read"}},
+			Resources:    []evidence.ResourceResult{{Outcome: evidence.Unreadable, Detail: "this is another cluster: x", Object: place("Job", "r-api", uidOurs)}},
+			PlannedNames: []evidence.PlannedResult{{State: "planned", Outcome: evidence.Unreadable, Detail: "this is another cluster: x", Object: place("Job", "r-worker", "")}}},
+			[]string{"(uid " + uidOurs + ")", "  this is another cluster: x", "its name could not be read in the recorded cluster: this is another cluster: x", "point at the original cluster"}, []string{"kubectl", "it could not be read"}},
+		"a name that could not be read": {evidence.Result{PlannedNames: []evidence.PlannedResult{{State: "planned", Outcome: evidence.Unreadable, Detail: "403 Forbidden", Object: place("Job", "r-worker", "")}}},
+			[]string{"could not be read in the recorded cluster: 403 Forbidden", "correct access or connectivity, or point at the original cluster, and run cleanup again"}, []string{"kubectl"}},
+		"an orphaned Pod beside what was not read": {evidence.Result{Resources: []evidence.ResourceResult{{Outcome: evidence.Orphaned, Detail: "it is not owned; 403 Forbidden", Object: place("Job", "r-api", uidOurs)}}},
+			[]string{"it is not owned; 403 Forbidden", "run cleanup again"}, []string{"run on without it"}},
+		"where the failures are": {evidence.Result{Reasons: []string{"x"}}, []string{"each request that failed has a line in /e/preflight-cleanup.XXXXXXXX/preflight-cleanup.err"}, nil},
 		"its deletion was refused": {evidence.Result{Resources: []evidence.ResourceResult{{Outcome: evidence.Remaining, Detail: "its deletion has not begun", Object: place("Job", "r-api", uidOurs)}}},
-			[]string{"its deletion has not begun", "preflight-cleanup.err says why"}, []string{"kubectl"}},
+			[]string{"its deletion has not begun", "correct what refused its deletion"}, []string{"kubectl"}},
 		"a replaced Pod says nothing of its Job": {evidence.Result{
 			Resources: []evidence.ResourceResult{{Outcome: evidence.Conflict, Detail: "Pod ns/r-api-x was replaced by another object with the UID " + uidOther, Object: place("Job", "r-api", uidOurs)}},
 			Pods:      []evidence.PodResult{{SlotRef: ref("api"), Relation: "conflict", Object: place("Pod", "r-api-x", uidOurs)}}},
@@ -104,7 +109,7 @@ func TestA6_13_Summary(t *testing.T) {
 			[]string{"a/b"}, []string{"kubectl"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			text := strings.Join(Summary(inventory(), row.result), "\n")
+			text := strings.Join(Summary(inventory(), row.result, "/e/preflight-cleanup.XXXXXXXX/preflight-cleanup-result.json"), "\n")
 			for _, want := range row.want {
 				if !strings.Contains(text, want) {
 					t.Errorf("it does not say %q:\n%s", want, text)

@@ -2,6 +2,7 @@ package decide
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/holdfast-project/holdfast/internal/identity"
@@ -126,7 +127,10 @@ func (v *view) podsOrphaned() []Reason {
 		if len(j.orphans) == 0 {
 			return ""
 		}
-		return fmt.Sprintf("%s of %s runs on without it", podNames(j.orphans), j.Object)
+		if j.away() {
+			return fmt.Sprintf("%s of %s runs on without it", podNames(j.orphans), j.Object)
+		}
+		return fmt.Sprintf("%s is not owned by %s, though a label, a nonce or a receipt says that it is of it", podNames(j.orphans), j.Object)
 	})
 	for _, p := range v.census.strays(v.Pods) {
 		ref := identity.SlotRef{Attempt: v.census.nonces[p.Nonce]}
@@ -136,9 +140,21 @@ func (v *view) podsOrphaned() []Reason {
 }
 
 // remaining: something of the Job was there when it was last read. Of a Job that
-// is gone nothing was, and of one in conflict other words are due.
+// is gone nothing was, and of one in conflict other words are due. An orphaned Pod is
+// no part of it and takes nothing away from it.
 func (j *job) remaining() bool {
-	return !j.conflict && len(j.orphans) == 0 && (j.current != nil || len(j.owned) > 0 || len(j.childHere) > 0)
+	return !j.conflict && (j.current != nil || len(j.owned) > 0 || len(j.unlisted()) > 0)
+}
+
+// unlisted are the recorded Pods that are still there and not in the last list.
+func (j *job) unlisted() (left []Child) {
+	for _, child := range j.Children {
+		is := func(p Pod) bool { return p.Object.UID == child.Object.UID }
+		if _, here := j.childHere[child.Object.UID]; here && !slices.ContainsFunc(j.owned, is) && !slices.ContainsFunc(j.orphans, is) {
+			left = append(left, child)
+		}
+	}
+	return left
 }
 
 func (v *view) jobsRemaining() []Reason {
@@ -154,22 +170,25 @@ func (v *view) jobsRemaining() []Reason {
 // own "foregroundDeletion" only says that its Pods come first, so that the Pods
 // are named too.
 func (j *job) holdUp() string {
+	its := "its "
 	var parts []string
-	if j.current != nil {
+	switch {
+	case j.current != nil:
 		parts = append(parts, heldBy(j.Object.String(), *j.current))
+	case j.confirmed:
+		its = j.Object.String() + " is gone, but its "
+	default:
+		its = "of " + j.Object.String() + ", which could not be read, "
 	}
-	listed := map[string]bool{}
+	add := func(pod identity.Object, read Read) {
+		parts = append(parts, heldBy(its+pod.String(), read))
+		its = "its "
+	}
 	for _, p := range j.owned {
-		listed[p.Object.UID] = true
-		parts = append(parts, heldBy("its "+p.Object.String(), Read{Deleting: p.Deleting, Finalizers: p.Finalizers}))
+		add(p.Object, Read{Deleting: p.Deleting, Finalizers: p.Finalizers})
 	}
-	for _, child := range j.Children {
-		if here, ok := j.childHere[child.Object.UID]; ok && !listed[child.Object.UID] {
-			parts = append(parts, heldBy("its "+child.Object.String(), here))
-		}
-	}
-	if j.current == nil {
-		parts[0] = j.Object.String() + " is gone, but " + parts[0]
+	for _, child := range j.unlisted() {
+		add(child.Object, j.childHere[child.Object.UID])
 	}
 	return strings.Join(parts, ", and ")
 }
@@ -185,9 +204,27 @@ func heldBy(what string, read Read) string {
 	}
 }
 
+// unread: what became of the Job, or of a recorded Pod of it, is not known by the last
+// answers; or everything is, and still nothing says why it is not gone. What else is
+// left of it hides neither.
+func (j *job) unread() bool {
+	switch {
+	case j.gone() || j.conflict:
+		return false
+	case j.current == nil && !j.confirmed:
+		return true
+	}
+	for _, child := range j.Children {
+		if _, here := j.childHere[child.Object.UID]; !here && !j.childGone[child.Object.UID] {
+			return true
+		}
+	}
+	return len(j.orphans) == 0 && !j.remaining()
+}
+
 func (v *view) jobsUnreadable() []Reason {
 	return v.eachJob(JobUnreadable, func(j *job) string {
-		if j.gone() || j.conflict || len(j.orphans) > 0 || j.remaining() {
+		if !j.unread() {
 			return ""
 		}
 		return fmt.Sprintf("the absence of %s and its Pods could not be confirmed in its time", j.Object)

@@ -2,6 +2,7 @@ package decide
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -158,6 +159,17 @@ func causes(reasons []Reason) (list []Cause) {
 		list = append(list, r.Cause)
 	}
 	return list
+}
+
+// textOf is what the reasons about one slot say.
+func textOf(c Conclusion, about identity.SlotRef) string {
+	var texts []string
+	for _, r := range c.Reasons {
+		if r.Ref == about {
+			texts = append(texts, r.Text)
+		}
+	}
+	return strings.Join(texts, "; ")
 }
 
 // concluded fails unless s is at its end.

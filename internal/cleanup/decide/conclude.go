@@ -55,7 +55,6 @@ type Ending struct {
 	// CarriesNonce is true when what stands at a planned name has the plan's
 	// nonce. It describes a candidate and authorises nothing.
 	CarriesNonce bool
-	Detail       string
 }
 
 // Relation says why a Pod is named in the result.
@@ -127,14 +126,13 @@ func (v *view) endJob(j *job) Ending {
 		}
 	case j.gone():
 		e.Outcome = v.absent()
-	case len(j.orphans) > 0:
-		e.Outcome = OutcomeOrphaned
 	case j.remaining():
 		e.Outcome = OutcomeRemaining
+	case len(j.orphans) > 0:
+		e.Outcome = OutcomeOrphaned
 	default:
 		e.Outcome = OutcomeUnreadable
 	}
-	e.Detail = v.detail(j.Ref)
 	return e
 }
 
@@ -152,17 +150,16 @@ func (v *view) endDependency(d *dependency) Ending {
 	default:
 		e.Outcome = OutcomeUnreadable
 	}
-	e.Detail = v.detail(d.Ref)
 	return e
 }
 
 func (v *view) endSlot(slot Slot) Ending {
-	e := Ending{Ref: slot.Ref, Object: slot.Object, Detail: v.detail(slot.Ref)}
+	e := Ending{Ref: slot.Ref, Object: slot.Object}
 	read, present := seen(slot)
 	switch {
 	case present:
 		// Its create may be uncertain too; what is there is what a human needs.
-		e.Outcome, e.Found, e.Detail = OutcomeUnexplained, &read, unexplained(slot)
+		e.Outcome, e.Found = OutcomeUnexplained, &read
 		e.CarriesNonce = read.Nonce != "" && read.Nonce == slot.Nonce
 	case v.unread(slot) != "":
 		e.Outcome = OutcomeUnreadable
@@ -170,16 +167,6 @@ func (v *view) endSlot(slot Slot) Ending {
 		e.Outcome = v.absent()
 	}
 	return e
-}
-
-// detail is the first reason that is about ref.
-func (v *view) detail(ref identity.SlotRef) string {
-	for _, reason := range v.shortcomings() {
-		if reason.Ref == ref {
-			return reason.Text
-		}
-	}
-	return ""
 }
 
 func (j *job) podEndings() (pods []PodEnding) {

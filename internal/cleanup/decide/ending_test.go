@@ -35,7 +35,7 @@ func TestA6_9_Endings(t *testing.T) {
 		state  State
 		want   []Ending
 		pods   []PodEnding
-		detail string // of the last ending
+		detail string // of the reasons that are about the last ending
 	}{
 		"a Job gone":               {jobIs(quiet, deleted(s), reads(absent(2*s))), []Ending{ending(job, OutcomeAbsent, nil)}, nil, ""},
 		"a Job replaced":           {jobIs(quiet, deleted(s), reads(there(2*s, other))), []Ending{ending(job, OutcomeConflict, read(there(2*s, other)))}, nil, "replaced by another object"},
@@ -70,10 +70,7 @@ func TestA6_9_Endings(t *testing.T) {
 	} {
 		c := concluded(t, row.state)
 		got := append(c.Resources, c.Slots...)
-		detail := got[len(got)-1].Detail
-		for i := range got {
-			got[i].Detail = ""
-		}
+		detail := textOf(c, got[len(got)-1].Ref)
 		if diff := cmp.Diff(row.want, got); diff != "" {
 			t.Errorf("%s: %s", title, diff)
 		}
@@ -81,7 +78,7 @@ func TestA6_9_Endings(t *testing.T) {
 			t.Errorf("%s: %s", title, diff)
 		}
 		if row.detail == "" && detail != "" || !strings.Contains(detail, row.detail) {
-			t.Errorf("%s: the detail is %q, want %q in it", title, detail, row.detail)
+			t.Errorf("%s: the reason is %q, want %q in it", title, detail, row.detail)
 		}
 		if retained := title == "a Secret retained"; retained != (len(c.Retained) > 0) {
 			t.Errorf("%s: retained because of %v", title, c.Retained)

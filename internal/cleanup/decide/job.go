@@ -240,5 +240,9 @@ func (j *job) ended(now time.Duration) (time.Duration, bool) {
 	return j.endedAt, j.conflict || j.settled
 }
 
+// away: the Job itself is gone, whatever is left of it: it was read absent, or its
+// name is another object's.
+func (j *job) away() bool { return j.confirmed || j.conflict && j.replaced == nil }
+
 // gone is the only answer that opens the barrier.
 func (j *job) gone() bool { return j.settled && !j.conflict }

@@ -96,7 +96,7 @@ func (c *command) endCleanup(signals *interrupts, inventory *evidence.Inventory,
 		return nil
 	}
 	c.printer.Path(outcome.Path)
-	for _, line := range advice.Summary(inventory, outcome.Result) {
+	for _, line := range advice.Summary(inventory, outcome.Result, outcome.Path) {
 		c.printer.Step(line)
 	}
 	c.code = outcome.Result.Verdict.ExitCode()

@@ -212,7 +212,7 @@ func (c *command) showCleanup(outcome run.Outcome) {
 	if outcome.Result.Verdict == evidence.Complete {
 		return
 	}
-	for _, line := range advice.Summary(outcome.Inventory, outcome.Result) {
+	for _, line := range advice.Summary(outcome.Inventory, outcome.Result, outcome.ResultPath) {
 		c.printer.Step(line)
 	}
 }
