@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"path"
 	"regexp"
 	"slices"
@@ -18,6 +19,12 @@ import (
 // BuiltInProfile is the name of the profile whose slots this package knows. For
 // any other, the plan itself says what the profile named.
 const BuiltInProfile = "openclaw-enterprise"
+
+// builtIn reports whether the run took the built-in profile, and not one of its name.
+func (p *Parameters) builtIn() bool {
+	embedded := slices.Collect(maps.Values(p.Helper.Assets))
+	return p.Profile.Name == BuiltInProfile && slices.Contains(embedded, p.Profile.SHA256)
+}
 
 // attempt is one registered attempt, read.
 type attempt struct {

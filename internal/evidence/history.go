@@ -22,27 +22,45 @@ func (l *loading) historiesArePossible() error {
 			}
 		}
 	}
-	if err := resumesFollowSettledAttempts(l.attempts); err != nil {
-		return err
+	for _, rule := range []func() error{l.migrationHadAPod, l.resumesFollowSettledAttempts, l.everythingIsUnique} {
+		if err := rule(); err != nil {
+			return err
+		}
 	}
-	return everythingIsUnique(l.attempts)
+	return nil
 }
 
 // A resume refuses while a create of an earlier attempt is uncertain and nobody has
 // reconciled it (A4.7). One that is registered all the same says that its outcome,
 // or the statement on it, was there and is lost. A historical migration-resume was
 // registered by another helper under rules of its own.
-func resumesFollowSettledAttempts(attempts []*attempt) error {
-	for i, resume := range attempts {
+func (l *loading) resumesFollowSettledAttempts() error {
+	for i, resume := range l.attempts {
 		if resume.entry.Kind != Resume {
 			continue
 		}
-		for _, earlier := range attempts[:i] {
+		for _, earlier := range l.attempts[:i] {
 			for _, s := range earlier.slots {
 				if s.started != nil && s.receipt == nil && s.rejected == nil && s.reconciled == nil {
 					return refuse(s.file(kindReceipt), "is missing although %s was registered after it: files were lost", resume.entry.Name)
 				}
 			}
+		}
+	}
+	return nil
+}
+
+// The built-in profile has api follow a migration that succeeded, and a run takes no
+// Job for that before it has recorded a Pod of it and seen the image that it ran.
+// Another profile, of the same name too, may order its Jobs otherwise.
+func (l *loading) migrationHadAPod() error {
+	if !l.parameters.builtIn() {
+		return nil
+	}
+	for _, a := range l.attempts {
+		migration, api := a.slot(identity.SlotMigration), a.slot(identity.SlotAPI)
+		if api != nil && api.started != nil && len(migration.children) == 0 {
+			return refuse(api.file(kindStarted), "exists without the receipt of a Pod of migration, which succeeded before it: files were lost")
 		}
 	}
 	return nil
@@ -56,7 +74,7 @@ func slotRules() []func(*slot) error {
 		receiptNamesThePlanned,
 		releaseIsOfTheReceipt,
 		childrenAreOfTheReleasedJob,
-		logIsOfAReleasedJob,
+		logIsOfARecordedPod,
 		rejectionIsOfTheMarker,
 		statementIsOfTheMarker,
 	}
@@ -90,7 +108,10 @@ func nothingWithoutMarker(s *slot) error {
 	return nil
 }
 
-// A create has one outcome. A statement is for one that has none.
+// A create has one outcome. A statement is for one that has none. The text of a create's
+// error is for people and no outcome. Beside a receipt no run writes one, but there it
+// shows that a file was added and not that one was lost: what is recorded is as true as
+// before, and a refusal would take its cleanup away.
 func oneOutcome(s *slot) error {
 	switch {
 	case s.receipt != nil && s.rejected != nil:
@@ -147,9 +168,15 @@ func childrenAreOfTheReleasedJob(s *slot) error {
 	return nil
 }
 
-func logIsOfAReleasedJob(s *slot) error {
-	if s.log && s.released == nil {
+// A log is a Pod's, and every Pod is recorded before anything is made of it.
+func logIsOfARecordedPod(s *slot) error {
+	switch {
+	case !s.log:
+		return nil
+	case s.released == nil:
 		return refuse(s.file(kindLog), "exists without its Job's release: files were lost")
+	case len(s.children) == 0:
+		return refuse(s.file(kindLog), "exists without the receipt of a Pod of its Job: files were lost")
 	}
 	return nil
 }
@@ -192,7 +219,7 @@ func slotsStartedInOrder(a *attempt) error {
 
 // everythingIsUnique refuses evidence in which one object, request or attempt
 // appears twice: one of the two was copied.
-func everythingIsUnique(attempts []*attempt) error {
+func (l *loading) everythingIsUnique() error {
 	seen := map[string]string{}
 	// once reports where a value was seen before. The kinds of value share one
 	// map but not their keys.
@@ -204,7 +231,7 @@ func everythingIsUnique(attempts []*attempt) error {
 		seen[key] = file
 		return nil
 	}
-	for _, a := range attempts {
+	for _, a := range l.attempts {
 		if err := once("nonce", a.plan.Nonce, a.file(PlanFile)); err != nil {
 			return err
 		}

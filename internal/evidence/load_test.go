@@ -19,7 +19,7 @@ func all() et.Attempt {
 
 func TestA5_11_InventoryIsFlatOverAllAttempts(t *testing.T) {
 	disk := durabletest.New()
-	et.Build(t, disk, root, all(), et.Attempt{Steps: []et.Step{et.Acknowledged, et.Acknowledged, et.Released, et.Reconciled}})
+	et.Build(t, disk, root, all(), et.Attempt{Steps: []et.Step{et.Acknowledged, et.Acknowledged, et.WithChild, et.Reconciled}})
 	inv := et.Load(t, disk, root)
 
 	want := []evidence.State{

@@ -349,6 +349,9 @@ func TestA5_5_Refuses(t *testing.T) {
 			})},
 		{"a log before the release", in + "preflight-worker.log", "without its Job's release", both(
 			remove(attempt+"/preflight-worker-released.json"), remove(attempt+"/"+child(worker)), place(attempt+"/preflight-worker.log"))},
+		{"a log without the receipt of its Pod", in + "preflight-worker.log", "without the receipt of a Pod of its Job", both(
+			remove(attempt+"/"+child(worker)), place(attempt+"/preflight-worker.log"))},
+		{"a lost receipt of the Pod of a migration that succeeded", in + "preflight-api-started.json", "without the receipt of a Pod of migration", remove(attempt + "/" + child(identity.SlotMigration))},
 		{"an unknown file", in + "preflight-api-maybe.json", "not a file of this version", place(attempt + "/preflight-api-maybe.json")},
 		{"an unknown file in the root", "preflight-plan.json", "not a file of this version", place(root + "/preflight-plan.json")},
 		{"a record of an unplanned slot", in + "preflight-cache-started.json", "belongs to no slot", place(attempt + "/preflight-cache-started.json")},
@@ -369,6 +372,34 @@ func TestA5_5_Refuses(t *testing.T) {
 		{"a strange staging file", in + ".preflight-api-identity.json.staging", "but another file", place(attempt + "/.preflight-api-identity.json.staging")},
 		{"an unknown staging file", in + ".preflight-x.staging", "not a staging file of this version", place(attempt + "/.preflight-x.staging")},
 	})
+}
+
+// A5.5: what a run can have written is accepted, though it looks like a loss: a Job
+// without a Pod that is its attempt's last or comes before no other, the order of a
+// profile that is not the built-in one, a log beside its Pod, and a file of text that
+// proves nothing.
+func TestA5_5_AcceptsWhatProvesNoLoss(t *testing.T) {
+	const worker = identity.SlotWorker
+	other := func(disk *durabletest.FS) {
+		rewrite(root+"/parameters.json", func(p *evidence.Parameters) { p.Profile.SHA256 = strictjson.Sum([]byte("a profile of the same name")) })(disk)
+		sum := strictjson.Sum([]byte(disk.Files()[root+"/parameters.json"]))
+		rewrite(root+"/preflight-journal.json", func(j *evidence.Journal) { j.ParametersSHA256 = sum })(disk)
+		remove(attempt + "/" + evidence.ChildFile(identity.SlotMigration, et.PodUID(0, identity.SlotMigration)))(disk)
+	}
+	for name, change := range map[string]func(*durabletest.FS){
+		"nothing changed":                 func(*durabletest.FS) {},
+		"a last Job without a Pod":        remove(attempt + "/" + evidence.ChildFile(worker, et.PodUID(0, worker))),
+		"an api without a Pod":            remove(attempt + "/" + evidence.ChildFile(identity.SlotAPI, et.PodUID(0, identity.SlotAPI))),
+		"another profile of the name":     other,
+		"a log beside its Pod":            place(attempt + "/preflight-worker.log"),
+		"a create's error and its object": place(attempt + "/preflight-worker-create.err"),
+	} {
+		disk := tree(t)
+		change(disk)
+		if _, err := loadAs(disk, root, expectation()); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
 }
 
 // bound is a sealed record of a slot of the startup attempt.

@@ -27,6 +27,8 @@ type slot struct {
 	phase   phase
 	auditID string
 	uid     string
+	// podSeen: a Pod of its Job has a receipt.
+	podSeen bool
 	// written names the files that exist beside the ones that phase implies.
 	written map[string]bool
 }
@@ -185,7 +187,7 @@ func (a *Attempt) Child(name identity.Slot, pod identity.Object, ownerUID string
 	if err := a.publish(file, child); err != nil {
 		return err
 	}
-	s.written[file], a.journal.seen[pod.UID] = true, true
+	s.podSeen, s.written[file], a.journal.seen[pod.UID] = true, true, true
 	return nil
 }
 
@@ -240,12 +242,15 @@ func (a *Attempt) CreateError(name identity.Slot, text string) error {
 	return a.text(s, evidence.CreateErrorFile(name), []byte(text), evidence.MaxCreateErrorBytes)
 }
 
-// Log keeps what the slot's Job printed, which the caller has redacted, up to
-// evidence.MaxLogBytes from its end.
+// Log keeps what a recorded Pod of the slot's Job printed, which the caller has
+// redacted, up to evidence.MaxLogBytes from its end.
 func (a *Attempt) Log(name identity.Slot, data []byte) error {
 	s, err := a.in(name, released)
 	if err != nil {
 		return err
+	}
+	if !s.podSeen {
+		return misuse("%s has a log before the receipt of a Pod", name)
 	}
 	if over := len(data) - evidence.MaxLogBytes; over > 0 {
 		data = data[over:]

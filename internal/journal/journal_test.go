@@ -75,6 +75,7 @@ func TestA2_5_OutOfOrderWritesNothing(t *testing.T) {
 		{"rejection without an answer", steps(et.Uncertain), func(a *journal.Attempt) error { return a.Reject(secret, journal.Rejection{}, now()) }},
 		{"error of a create that was not started", nil, func(a *journal.Attempt) error { return a.CreateError(secret, "x") }},
 		{"log of a Job that never ran", steps(et.Acknowledged, et.Acknowledged, et.Acknowledged), func(a *journal.Attempt) error { return a.Log(migration, nil) }},
+		{"log without the receipt of a Pod", steps(et.Acknowledged, et.Acknowledged, et.Released), func(a *journal.Attempt) error { return a.Log(migration, nil) }},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			disk := durabletest.New()
@@ -251,7 +252,7 @@ func TestA3_8_TextsAreBounded(t *testing.T) {
 	disk := durabletest.New()
 	j, a := create(t, disk)
 	load(t, j)
-	for i, step := range []et.Step{et.Acknowledged, et.Acknowledged, et.Released} {
+	for i, step := range []et.Step{et.Acknowledged, et.Acknowledged, et.WithChild} {
 		et.Walk(t, a, 0, a.Plan().Slots[i], step)
 	}
 	et.Walk(t, a, 0, a.Plan().Slots[3], et.Uncertain)

@@ -114,14 +114,15 @@ func (s *stranger) prepare() {
 		switch {
 		case !s.created[slot].Consumer():
 		case s.rng.IntN(4) > 0 || i+1 < reached:
-			// A Job is let run before the next slot starts.
-			s.release(s.rng.IntN(2) == 0, slot)
+			// A Job is let run before the next slot starts, and of a migration its Pod
+			// is recorded before api does.
+			s.release(s.rng.IntN(2) == 0 || slot == identity.SlotMigration, slot)
 		default:
 			suspended = append(suspended, slot)
 		}
 	}
 	if reached < len(slots) && s.rng.IntN(3) == 0 {
-		s.release(false, suspended...)
+		s.release(slots[reached] == identity.SlotAPI, suspended...)
 		s.create(slots[reached])
 		s.uncertain = true
 	}

@@ -1,6 +1,7 @@
 package explore_test
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -36,6 +37,8 @@ type scenario struct {
 	number           int
 	answer           kube.Outcome
 	barren, podFails bool
+	// builtIn: with a profile that the loader takes for the built-in one.
+	builtIn bool
 }
 
 // scenarios are all runs that differ in what they write.
@@ -79,10 +82,7 @@ func (silent) Log(_, _ string)                       {}
 // can leave, up to where its own cleanup begins.
 // It returns what is then on the disk, and how far each slot came.
 func recordRun(t *testing.T, album *explore.Album, planned []explore.Slot, s scenario) (end *durabletest.FS, statuses []explore.Status) {
-	profile, err := os.ReadFile("../../examples/profile.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	profile, maker := example(t, s.builtIn)
 	cryptotest.SetGlobalRandom(t, 1)
 	synctest.Test(t, func(t *testing.T) {
 		disk := durabletest.New()
@@ -97,7 +97,7 @@ func recordRun(t *testing.T, album *explore.Album, planned []explore.Slot, s sce
 			look(target.Statuses())
 		})
 		config := preflight.Config{
-			Files: disk, Directory: "/evidence", Helper: helper(),
+			Files: disk, Directory: "/evidence", Helper: maker,
 			Executable:     func() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader("helper")), nil },
 			KubeconfigPath: "/kubeconfig", KubeconfigSHA256: sum("kubeconfig"),
 			Context: "prod", Namespace: et.Namespace, Release: et.Release,
@@ -205,6 +205,23 @@ func carry(t *testing.T, a *journal.Attempt, planned evidence.PlannedSlot, statu
 	look()
 	*status = explore.Seen
 	must(a.Child(planned.Slot, explore.Pod(created), created.UID))
+}
+
+// example is the example's profile and the helper of a run with it. The built-in one
+// has the same slots in the same order; where the example's stands for it, the loader
+// knows that order too (A5.5).
+func example(t *testing.T, builtIn bool) ([]byte, identity.Helper) {
+	t.Helper()
+	profile, err := os.ReadFile("../../examples/profile.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	maker := helper()
+	if builtIn {
+		profile = bytes.Replace(profile, []byte("name: holdfast-demo"), []byte("name: "+evidence.BuiltInProfile), 1)
+		maker.Assets = map[string]string{"profile": sum(string(profile))}
+	}
+	return profile, maker
 }
 
 func helper() identity.Helper {
