@@ -24,7 +24,7 @@ func TestA6_13_NothingOfAJobIsHidden(t *testing.T) {
 		not     []string
 	}{
 		"a copy beside a Job whose deletion is refused": {api(deleteFailed(s), reads(there(2*s, jobUID))), pods(3*s, copied),
-			[]Cause{PodOrphaned, JobRemaining}, OutcomeRemaining, []string{notOwned, job + " is still there, and its deletion has not begun"}, []string{runsOn, gone, unread}},
+			[]Cause{PodOrphaned, JobRemaining}, OutcomeRemaining, []string{copied.Object.String() + " " + notOwned + " " + job + ",", job + " is still there, and its deletion has not begun"}, []string{runsOn, gone, unread}},
 		"a copy beside a Pod that is held": {api(deleted(s), reads(absent(2*s))), pods(3*s, copied, held),
 			[]Cause{PodOrphaned, JobRemaining}, OutcomeRemaining, []string{runsOn, gone, "a/b"}, []string{notOwned, unread}},
 		"a copy beside a recorded Pod": {api(deleted(s), child(there(3*s, podUID)), reads(absent(2*s))), pods(3*s, copied),
@@ -39,6 +39,8 @@ func TestA6_13_NothingOfAJobIsHidden(t *testing.T) {
 			[]Cause{PodOrphaned}, OutcomeOrphaned, []string{pod + " of " + job + " " + runsOn}, []string{unread, "is still there"}},
 		"the recorded Pod is an owned one": {api(deleted(s), child(there(3*s, podUID)), reads(absent(2*s))), pods(3*s, held),
 			[]Cause{JobRemaining}, OutcomeRemaining, []string{job + " is gone, but its " + pod}, []string{unread, ", and its"}},
+		"two Pods of a Job that is gone": {api(deleted(s), reads(absent(2*s))), pods(3*s, held, with(held, func(p *Pod) { p.Object = object("Pod", "r-api-y", other) })),
+			[]Cause{JobRemaining}, OutcomeRemaining, []string{job + " is gone, but its " + pod, "a/b, and its Pod ns/r-api-y"}, []string{unread}},
 		"a copy beside a Job that came back": {api(deleted(s), reads(absent(2*s), there(3*s, jobUID))), pods(3*s, copied),
 			[]Cause{PodOrphaned, JobRemaining}, OutcomeRemaining, []string{notOwned}, []string{runsOn, gone}},
 		"a copy beside a Job that was replaced": {api(deleted(s), reads(there(4*s, other))), pods(3*s, copied),
