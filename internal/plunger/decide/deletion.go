@@ -83,10 +83,14 @@ func remoteUnproven(in Input) (Action, bool) {
 	if !r.Spec.Remote || !r.through() {
 		return Action{}, false
 	}
-	if r.uninstalled() {
+	switch {
+	case r.uninstalled():
 		return do(DropFence, "helm-controller uninstalled the remote release (B4.6)"), true
+	case r.failing():
+		return pending(in, "helm-controller's uninstall of the remote release fails and is retried"), true
+	default:
+		return unproven(in, "its storage is in another cluster"), true
 	}
-	return unproven(in, "its storage is in another cluster"), true
 }
 
 func disagreeing(in Input) (Action, bool) {

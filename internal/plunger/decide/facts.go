@@ -32,7 +32,8 @@ const (
 	upgradeRunning = "Running 'upgrade' action"
 )
 
-// The reasons of helm-controller's Released condition.
+// The reasons of helm-controller's conditions Released and, where Helm did not run,
+// Ready.
 const (
 	uninstallSucceeded = "UninstallSucceeded"
 	uninstallFailed    = "UninstallFailed"
@@ -118,10 +119,15 @@ func (r Release) closed() bool {
 }
 
 // failing reports whether helm-controller has tried to uninstall this
-// generation and failed; it retries by itself (B5.5).
+// generation and failed; it retries by itself (B5.5). What fails before Helm runs,
+// the look for the service account for example, it says in Ready alone. Where it
+// skips the uninstall it writes neither, so both stay at an older generation.
 func (r Release) failing() bool {
-	released := r.Status.Released
-	return released.Status == "False" && released.Reason == uninstallFailed && r.current(released)
+	return r.uninstallFailed(r.Status.Released) || r.uninstallFailed(r.Status.Ready)
+}
+
+func (r Release) uninstallFailed(c Condition) bool {
+	return c.Status == "False" && c.Reason == uninstallFailed && r.current(c)
 }
 
 // clockTolerance is by how much the clocks of two Pods may differ when the time

@@ -110,9 +110,9 @@ func TestWaitsFor(t *testing.T) {
 		"deleted, shared":                        {base(fenced, deleted, suspendedBy(ours(), foreign())), "somebody else suspends it"},
 		"deleted, held by us":                    {base(fenced, deleted, suspendedBy(ours())), "flux-plunger, to lift"},
 		"deleted, not handled":                   {base(fenced, deleted), "helm-controller, to uninstall it"},
-		"deleted, its uninstall fails":           {base(fenced, deleted, released("UninstallFailed")), "condition Released"},
+		"deleted, its uninstall fails":           {base(fenced, deleted, released("UninstallFailed")), "conditions Ready and Released"},
 		"deleted, handled, and not let go":       {gone(), "a proof that it was uninstalled: flux-plunger explain ns/app"},
-		"deleted, handled, failing all the same": {gone(released("UninstallFailed")), "condition Released"},
+		"deleted, handled, failing all the same": {gone(released("UninstallFailed")), "conditions Ready and Released"},
 	} {
 		if got := c.in.Release.WaitsFor(); !strings.Contains(got, c.want) {
 			t.Errorf("%s: %q, want %q", name, got, c.want)

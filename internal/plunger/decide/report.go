@@ -59,7 +59,7 @@ func (r Release) WaitsFor() string {
 	case owner == Ours:
 		return "flux-plunger, to lift its own suspension"
 	case r.Terminating() && r.failing():
-		return "helm-controller, whose uninstall fails and is retried: see its condition Released"
+		return "helm-controller, whose uninstall fails and is retried: see its conditions Ready and Released"
 	case r.Terminating() && !r.through():
 		return "helm-controller, to uninstall it"
 	case r.Terminating():

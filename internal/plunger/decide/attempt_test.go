@@ -1,0 +1,46 @@
+package decide_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/holdfast-project/holdfast/internal/plunger/decide"
+)
+
+// beforeHelm: helm-controller failed before Helm ran, so that only Ready tells of it;
+// Released still is of the attempt that was refused.
+func beforeHelm(change func(*decide.Condition)) edit {
+	return func(in *decide.Input) {
+		status := &in.Release.Status
+		status.Released = decide.Condition{Status: "False", Reason: "UpgradeFailed", Message: trigger, ObservedGeneration: in.Release.Generation - 1}
+		status.Ready = decide.Condition{Status: "False", Reason: "UninstallFailed", ObservedGeneration: in.Release.Generation,
+			Message: "failed to confirm ServiceAccount 'app' can be used to uninstall release: etcdserver: request timed out"}
+		change(&status.Ready)
+	}
+}
+
+// B5.5, B5.9, B9.1: an uninstall that fails before Helm runs is one that fails: it is
+// retried by helm-controller, asked for by nobody, and no policy gives way to it. A
+// skip, which leaves the conditions of the generation before, keeps counting.
+func TestB5_9_AFailureBeforeHelmRunsNeverGivesWay(t *testing.T) {
+	failing := beforeHelm(func(*decide.Condition) {})
+	older := beforeHelm(func(c *decide.Condition) { c.ObservedGeneration-- })
+	three := asked(3, now.Add(-time.Second))
+	check(t, []row{
+		{"B5.5 once", gone(asked(1, now.Add(-time.Second)), failing, stored("1:uninstalling")), want{verb: decide.Wait}},
+		{"B5.9 three handled", gone(three, failing, stored("1:uninstalling")), want{verb: decide.Wait}},
+		{"B5.9 three handled, hold", gone(hold, three, failing, stored("1:uninstalling")), want{verb: decide.Wait}},
+		{"B5.9 three handled, its history forgotten: filled again", gone(three, noHistory, failing, stored("1:uninstalling")), want{verb: decide.FillStatus}},
+		{"B5.5 the storage emptied meanwhile", gone(noHistory, failing, stored()), want{verb: decide.Wait}},
+		{"B5.4 for ten minutes", gone(longAgo, three, failing, stored("1:uninstalling")), want{decide.Wait, decide.UninstallPending}},
+		{"B5.9 three skipped", gone(three, older, stored("1:uninstalling")), want{decide.DropFence, decide.UninstallUnproven}},
+		{"B5.9 Ready is not False", gone(three, beforeHelm(func(c *decide.Condition) { c.Status = "Unknown" }), stored("1:uninstalling")), want{decide.DropFence, decide.UninstallUnproven}},
+		{"B5.9 Ready for another reason", gone(three, beforeHelm(func(c *decide.Condition) { c.Reason = "UpgradeFailed" }), stored("1:uninstalling")), want{decide.DropFence, decide.UninstallUnproven}},
+		{"B5.9 the uninstall of a remote one", gone(remote, failing), want{verb: decide.Wait}},
+		{"B5.9 the uninstall of a remote one, by Helm", gone(remote, released("UninstallFailed")), want{verb: decide.Wait}},
+		{"B5.6 failed before, and proven since", gone(noHistory, failing, stored(), released("UninstallSucceeded")), want{verb: decide.DropFence}},
+	})
+	if got := base(fenced, deleted, failing).Release.WaitsFor(); got != "helm-controller, whose uninstall fails and is retried: see its conditions Ready and Released" {
+		t.Errorf("B8.4 it waits for %q", got)
+	}
+}
