@@ -25,7 +25,7 @@ func TestCachedReleasesAreSlim(t *testing.T) {
 		Labels: map[string]string{"large": large}, Finalizers: []string{contract.HelmFinalizer, contract.Fence},
 		Annotations: map[string]string{
 			"kubectl.kubernetes.io/last-applied-configuration": large,
-			contract.ProcessedVersion:                          "3", contract.ProcessedUID: "u@3", contract.Reminders: "1",
+			contract.ProcessedVersion:                          "3", contract.ProcessedUID: "u@3", contract.NotedRevision: "3@2026-11-29T11:00:00Z", contract.Reminders: "1",
 			contract.RequestedUID: "u", contract.Unproven: "2", contract.RequestedAt: "t",
 		},
 		ManagedFields: []metav1.ManagedFieldsEntry{

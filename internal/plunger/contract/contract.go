@@ -22,6 +22,11 @@ const (
 	// ProcessedUID is the annotation "<uid>@<generation of the hold>", written
 	// before the Secret is deleted (B4.2).
 	ProcessedUID = "flux-plunger.cozystack.io/last-processed-uid"
+	// NotedRevision is the annotation "<number>@<time>", written in one patch with
+	// ProcessedUID: the number of the revision that is about to be deleted, and when
+	// the youngest one was stored. With it the storage tells, also after a crash,
+	// whether a release was stored since (B5.6); ProcessedVersion may never follow.
+	NotedRevision = "flux-plunger.cozystack.io/noted-revision"
 	// Reminders is the annotation that counts the requests made for a
 	// terminating release (B5.7).
 	Reminders = "flux-plunger.cozystack.io/reminders"

@@ -25,7 +25,8 @@ const (
 	SetFence Verb = "set-fence"
 	// Acquire applies suspension and fence in one (B3.1).
 	Acquire Verb = "acquire"
-	// NoteUID writes the UID and the hold's generation, before the delete (B4.2).
+	// NoteUID writes the UID with the hold's generation, and the revision's number,
+	// before the delete (B4.2).
 	NoteUID Verb = "note-uid"
 	// DeleteRevision deletes the latest revision's Secret.
 	DeleteRevision Verb = "delete-revision"
@@ -72,6 +73,8 @@ type Action struct {
 	// Unproven is the number to record with Remind or MarkUnproven; zero for
 	// none.
 	Unproven int
+	// Note is what to write beside the UID with NoteUID.
+	Note string
 	// Contradicted is true where the storage contradicts the message, which is
 	// remembered for the generation (B5.8).
 	Contradicted bool

@@ -15,6 +15,9 @@ const (
 	running = "Running 'upgrade' action with timeout of 5m0s"
 )
 
+// youngest is when the youngest revision was stored that a hold found.
+var youngest = time.Date(2026, 11, 29, 11, 0, 0, 0, time.UTC)
+
 var now = time.Date(2026, 11, 29, 12, 0, 0, 0, time.UTC)
 
 // edit changes an input; a row of a table is a story of edits.
@@ -95,6 +98,14 @@ func annotated(key, value string) edit {
 	return func(in *decide.Input) { in.Release.Annotations[key] = value }
 }
 
+// reclaimed: the note of a hold that deleted revision u<version>.
+func reclaimed(version int, hold int64) edit {
+	return func(in *decide.Input) {
+		in.Release.Annotations[contract.ProcessedUID] = fmt.Sprintf("u%d@%d", version, hold)
+		in.Release.Annotations[contract.NotedRevision] = fmt.Sprintf("%d@%s", version, youngest.Format(time.RFC3339))
+	}
+}
+
 // stored lists revisions, the latest first: "2:uninstalling".
 func stored(revisions ...string) edit {
 	return func(in *decide.Input) {
@@ -107,7 +118,7 @@ func stored(revisions ...string) edit {
 			}
 			in.Storage.Revisions = append(in.Storage.Revisions, decide.Revision{
 				Namespace: "ns", Name: fmt.Sprintf("sh.helm.release.v1.app.v%d", version),
-				UID: fmt.Sprintf("u%d", version), ResourceVersion: "9", Version: version, Status: status})
+				UID: fmt.Sprintf("u%d", version), ResourceVersion: "9", Version: version, Status: status, Created: youngest})
 		}
 	}
 }

@@ -44,8 +44,8 @@ func TestDeletedUnderSuspension(t *testing.T) {
 		{"B5.7 ours, no storage namespace: fill first", base(fenced, deleted, noStorageNamespace, suspendedBy(ours()), stored("1:uninstalling")), want{verb: decide.FillStatus}},
 		{"B5.1 ours, remembered: lift", base(fenced, deleted, suspendedBy(ours()), stored("1:uninstalling")), want{verb: decide.Lift}},
 		{"B5.2 ours, nothing stored: lift", base(fenced, deleted, noHistory, suspendedBy(ours()), stored()), want{verb: decide.Lift}},
-		{"B5.6 ours, a deleted revision never replaced: marked first", base(fenced, deleted, suspendedBy(ours()), stored("1:superseded"), annotated(contract.ProcessedUID, "u2@4"), processed), want{verb: decide.MarkUnproven}},
-		{"B5.6 and marked: lift", base(fenced, deleted, suspendedBy(ours()), stored("1:superseded"), annotated(contract.ProcessedUID, "u2@4"), processed, annotated(contract.Unproven, "2")), want{verb: decide.Lift}},
+		{"B5.6 ours, a deleted revision never replaced: marked first", base(fenced, deleted, suspendedBy(ours()), stored("1:superseded"), reclaimed(2, 4)), want{verb: decide.MarkUnproven}},
+		{"B5.6 and marked: lift", base(fenced, deleted, suspendedBy(ours()), stored("1:superseded"), reclaimed(2, 4), annotated(contract.Unproven, "2")), want{verb: decide.Lift}},
 		{"B5.1 ours, the fence is gone: an apply that lists it would be refused", base(deleted, suspendedBy(ours())), want{verb: decide.DropFence}},
 		{"B1.3 ours, held for a recovery: never deletes", base(reclaim, held(1), func(in *decide.Input) { in.Release.DeletionTimestamp = now }, stored("1:uninstalling"), annotated(contract.ProcessedUID, "u1@4"), rechecked), want{verb: decide.Lift}},
 		{"B6.2 ours, in the drain: reminded too", base(draining, fenced, deleted, noHistory, suspendedBy(ours()), stored("1:uninstalling")), want{verb: decide.FillStatus}},
@@ -113,19 +113,17 @@ func TestDeletedAndFenced(t *testing.T) {
 
 // B5.6: the reminder records that a revision of ours was never replaced.
 func TestReminderMarksWhatCannotBeProven(t *testing.T) {
-	note := func(generation string) edit { return annotated(contract.ProcessedUID, "u2@"+generation) }
 	for name, c := range map[string]struct {
 		in   decide.Input
 		want int
 	}{
 		"nothing deleted":                    {gone(stored("1:superseded")), 0},
-		"deleted, the lower one is left":     {gone(stored("1:superseded"), note("1"), annotated(contract.ProcessedVersion, "2")), 2},
-		"deleted, number not written, near":  {gone(stored("1:superseded"), note("4")), 2},
-		"deleted, number not written, long":  {gone(stored("1:superseded"), note("1")), 0},
-		"deleted and replaced":               {gone(stored("3:deployed", "1:superseded"), note("1"), annotated(contract.ProcessedVersion, "2")), 0},
-		"noted, but still stored":            {gone(stored("2:uninstalling"), note("4")), 0},
+		"deleted, the lower one is left":     {gone(stored("1:superseded"), reclaimed(2, 1), annotated(contract.ProcessedVersion, "2")), 2},
+		"deleted, its number not written":    {gone(stored("1:superseded"), reclaimed(2, 4)), 2},
+		"deleted and replaced":               {gone(stored("3:deployed", "1:superseded"), reclaimed(2, 1), annotated(contract.ProcessedVersion, "2")), 0},
+		"noted, but still stored":            {gone(stored("2:uninstalling"), reclaimed(2, 4)), 0},
 		"an earlier flux-plunger's number":   {gone(stored("1:superseded"), annotated(contract.ProcessedVersion, "2")), 0},
-		"a note that somebody has corrupted": {gone(stored("1:superseded"), annotated(contract.ProcessedUID, "u2"), annotated(contract.ProcessedVersion, "2")), 0},
+		"a note that somebody has corrupted": {gone(stored("1:superseded"), reclaimed(2, 4), annotated(contract.ProcessedUID, "u2")), 0},
 	} {
 		t.Run("B5.6 "+name, func(t *testing.T) {
 			got := decide.Next(c.in)

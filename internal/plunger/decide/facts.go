@@ -165,30 +165,21 @@ func emptied(in Input) bool {
 	return !found || in.Release.Spec.KeepHistory && latest.Status == statusUninstalled
 }
 
-// episode is how many generations may lie between the hold and a delete of the
-// same recovery: the lift and the delete itself.
-const episode = 2
-
 // reclaimedHere returns the number of the revision that we deleted and since
-// which no release was stored, and whether there is one (B5.6). The storage
-// shows it: the noted UID is gone, and what is left is older than the number
-// noted; right after a crash between the delete and the number, the generations
-// tell it.
+// which no release was stored, and whether there is one (B5.6). The note tells it,
+// which was written before the delete: what is left has a lower number, and was there
+// then. A number alone would not do: a release that is installed
+// into an empty storage begins at 1. Nor would generations: somebody edits. A release
+// of an earlier generation than the hold's was restored, and the note with it.
 func reclaimedHere(in Input) (int, bool) {
-	uid, hold, noted := in.Release.note()
-	if !noted || in.Storage.holds(uid) {
+	_, hold, noted := in.Release.note()
+	version, youngest, told := in.Release.notedRevision()
+	latest, _ := in.Storage.Latest()
+	if !noted || !told || in.Release.Generation < hold ||
+		latest.Version >= version || latest.Created.After(youngest) {
 		return 0, false
 	}
-	version := in.Release.processedVersion()
-	latest, found := in.Storage.Latest()
-	switch {
-	case latest.Version < version:
-		return version, true
-	case !found, in.Release.Generation-hold <= episode:
-		return latest.Version + 1, true
-	default:
-		return 0, false
-	}
+	return version, true
 }
 
 // uninstallCommand is how a person finishes by hand what could not be proven.

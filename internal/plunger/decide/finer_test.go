@@ -149,8 +149,8 @@ func TestWhereRulesMeet(t *testing.T) {
 		{"B4.2 only what is stuck waits", base(noHistory, fenced, stored("2:deployed"), recoveredBefore(1, 5*time.Second)), want{verb: decide.DropFence}},
 		{"B3.3 given up, and two attempts since: still left alone", base(forgotten, failures(2), fenced, stored("1:uninstalling"), func(in *decide.Input) { in.Memory.GivenUp = 4 }), want{verb: decide.Wait}},
 		{"B5.8 contradicted: blocked, with a deployed one below", base(noHistory, fenced, stored("2:uninstalling", "1:deployed")), want{verb: decide.DropFence}},
-		{"B5.6 reclaimed and nothing stored at all since: kept", base(noHistory, fenced, stored(), note("u2@1")), want{verb: decide.Wait}},
-		{"B5.6 reclaimed and replaced: contradicted", base(noHistory, fenced, stored("3:deployed"), note("u2@1"), annotated(contract.ProcessedVersion, "2")), want{verb: decide.DropFence}},
+		{"B5.6 reclaimed and nothing stored at all since: kept", base(noHistory, fenced, stored(), reclaimed(2, 1)), want{verb: decide.Wait}},
+		{"B5.6 reclaimed and replaced: contradicted", base(noHistory, fenced, stored("3:deployed"), reclaimed(2, 1)), want{verb: decide.DropFence}},
 		{"B6.2 shared and unfenced: our claim goes", base(draining, suspendedBy(ours(), foreign())), want{verb: decide.DropFence}},
 
 		{"B5.3 through but for helm-controller's finalizer", base(fenced, deleted, func(in *decide.Input) { in.Release.Status.ObservedGeneration = in.Release.Generation }), want{verb: decide.Wait}},
@@ -160,26 +160,6 @@ func TestWhereRulesMeet(t *testing.T) {
 		{"B5.6 somebody's later request does not take the proof away", gone(stored(), released("UninstallSucceeded"), annotated(contract.RequestedAt, now.Add(time.Hour).Format(time.RFC3339Nano)), handled(now.Add(time.Hour).Format(time.RFC3339Nano))), want{verb: decide.DropFence}},
 		{"B5.6 somebody's request in another form, after ours", gone(stored(), asked(1, now), released("UninstallSucceeded"), annotated(contract.RequestedAt, "tomorrow"), handled("tomorrow")), want{verb: decide.DropFence}},
 	})
-}
-
-// B5.6: how far the generations tell that a revision was deleted just now, and
-// that one stored under the same number replaces it.
-func TestEpisode(t *testing.T) {
-	for name, c := range map[string]struct {
-		in   decide.Input
-		want int
-	}{
-		"the lift and the delete since":      {gone(stored("1:superseded"), annotated(contract.ProcessedUID, "u2@3")), 2},
-		"one generation more":                {gone(stored("1:superseded"), annotated(contract.ProcessedUID, "u2@2")), 0},
-		"stored again under the same number": {gone(stored("2:failed"), annotated(contract.ProcessedUID, "u9@1"), annotated(contract.ProcessedVersion, "2")), 0},
-		"a number above all numbers is none": {gone(stored("1:superseded"), annotated(contract.ProcessedUID, "u9@1"), annotated(contract.ProcessedVersion, strings.Repeat("9", 30))), 0},
-	} {
-		t.Run("B5.6 "+name, func(t *testing.T) {
-			if got := decide.Next(c.in); got.Verb != decide.Remind || got.Unproven != c.want {
-				t.Errorf("decided %s with unproven %d, want %s with %d", got.Verb, got.Unproven, decide.Remind, c.want)
-			}
-		})
-	}
 }
 
 // B5.7: what stands in an annotation that anybody can write.

@@ -144,6 +144,8 @@ type Revision struct {
 	Version                               int
 	// Status is the label, not the payload.
 	Status string
+	// Created is when the API server stored it first.
+	Created time.Time
 	// RepairedByUs is the answer of [RepairedByUs].
 	RepairedByUs bool
 }
@@ -260,6 +262,21 @@ func (r Release) note() (uid string, generation int64, ok bool) {
 	uid, rest, _ := strings.Cut(r.Annotations[contract.ProcessedUID], "@")
 	generation, err := strconv.ParseInt(rest, 10, 64)
 	return uid, generation, uid != "" && err == nil
+}
+
+// notedRevision returns what was noted beside the UID: the number of the revision, and
+// when the youngest one was stored; ok is false where it is absent or damaged.
+func (r Release) notedRevision() (version int, youngest time.Time, ok bool) {
+	number, at, _ := strings.Cut(r.Annotations[contract.NotedRevision], "@")
+	youngest, err := time.Parse(time.RFC3339, at)
+	version = count(number)
+	return version, youngest, version > 0 && err == nil
+}
+
+// noting returns the note that [Release.notedRevision] reads.
+func (s Storage) noting(r Revision) string {
+	youngest := slices.MaxFunc(s.Revisions, func(a, b Revision) int { return a.Created.Compare(b.Created) })
+	return strconv.Itoa(r.Version) + "@" + youngest.Created.UTC().Format(time.RFC3339)
 }
 
 // ReminderCount returns how many requests were made for a terminating release

@@ -98,7 +98,9 @@ func hold(in Input) (Action, bool) {
 	case !found, !blocking(latest.Status), latest.UID != in.Memory.HoldUID:
 		return do(lifting(in), "the storage is no longer what the recovery was decided on (B4.3)"), true
 	case !noted || uid != latest.UID:
-		return do(NoteUID, "the UID is noted before the delete (B4.2)").about(latest), true
+		action := do(NoteUID, "the UID is noted before the delete (B4.2)").about(latest)
+		action.Note = in.Storage.noting(latest)
+		return action, true
 	case !in.Storage.Rechecked:
 		return do(Recheck, "the same latest revision? (B4.3)").about(latest), true
 	default:

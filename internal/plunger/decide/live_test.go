@@ -117,7 +117,7 @@ func TestLiveFence(t *testing.T) {
 		{"B10.2 repaired and not stored again: kept", base(noHistory, fenced, stored("1:failed"), repaired), want{verb: decide.Wait}},
 		{"B10.2 the repaired one is stored below: kept", base(noHistory, fenced, stored("2:deployed", "1:superseded"), annotated(contract.RequestedUID, "u1")), want{verb: decide.Wait}},
 		{"B10.2 a recovery of this process: kept", base(noHistory, fenced, stored("2:failed"), func(in *decide.Input) { in.Memory.Recovering = true }), want{verb: decide.Wait}},
-		{"B5.6 reclaimed and nothing stored since: kept", base(noHistory, fenced, stored("1:superseded"), annotated(contract.ProcessedUID, "u2@3"), annotated(contract.ProcessedVersion, "2")), want{verb: decide.Wait}},
+		{"B5.6 reclaimed and nothing stored since: kept", base(noHistory, fenced, stored("1:superseded"), reclaimed(2, 3)), want{verb: decide.Wait}},
 		{"B5.8 refused and covered, blocked: fenced, and no recovery begins", base(forgotten, covered, fenced, stored("1:uninstalling")), want{verb: decide.Wait}},
 		{"B5.8 under reclaim neither", base(reclaim, forgotten, covered, fenced, stored("1:uninstalling")), want{verb: decide.Wait}},
 		{"B4.1a refused once and covered, a label says failed: kept", base(forgotten, covered, fenced, stored("1:failed")), want{verb: decide.Wait}},

@@ -65,7 +65,7 @@ func TestActionsNameTheLatestRevision(t *testing.T) {
 	if got.Verb != decide.NoteVersion || got.Revision.Version != 2 || got.Revision.UID != "u2" {
 		t.Errorf("the number noted is of %+v", got.Revision)
 	}
-	got = decide.Next(base(fenced, deleted, suspendedBy(ours()), stored("1:superseded"), annotated(contract.ProcessedUID, "u2@4"), annotated(contract.ProcessedVersion, "2")))
+	got = decide.Next(base(fenced, deleted, suspendedBy(ours()), stored("1:superseded"), reclaimed(2, 4)))
 	if got.Verb != decide.MarkUnproven || got.Unproven != 2 {
 		t.Errorf("marks %d", got.Unproven)
 	}

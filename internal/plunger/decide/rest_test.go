@@ -102,6 +102,7 @@ func (c *cluster) write(action decide.Action) {
 		c.giveUp(action.Verb == decide.DropFence)
 	case decide.NoteUID:
 		r.Annotations[contract.ProcessedUID] = action.Revision.UID + "@" + strconv.FormatInt(r.Generation, 10)
+		r.Annotations[contract.NotedRevision] = action.Note
 	case decide.NoteVersion:
 		r.Annotations[contract.ProcessedVersion] = strconv.Itoa(action.Revision.Version)
 	case decide.Request:
@@ -113,6 +114,9 @@ func (c *cluster) write(action decide.Action) {
 		r.Annotations[contract.Unproven] = strconv.Itoa(action.Unproven)
 	case decide.Remind:
 		asked(r.ReminderCount()+1, c.in.Now)(&c.in)
+		if action.Unproven > 0 {
+			r.Annotations[contract.Unproven] = strconv.Itoa(action.Unproven)
+		}
 	case decide.DeleteRevision:
 		c.stored = c.stored.Without(action.Revision.UID)
 		next := c.in.Storage.Without(action.Revision.UID)

@@ -50,7 +50,7 @@ func TestReclaimRecoversAStuckRelease(t *testing.T) {
 	must(t, b.Stick(t.Context(), key, lab.Damage{}))
 	hr := b.Await(t, key, plungertest.Recovered)
 	b.Told(t, key, decide.Recovered)
-	if hr.Annotations[contract.ProcessedVersion] != "1" || hr.Annotations[contract.ProcessedUID] == "" {
+	if hr.Annotations[contract.ProcessedVersion] != "1" || hr.Annotations[contract.ProcessedUID] == "" || !strings.HasPrefix(hr.Annotations[contract.NotedRevision], "1@") {
 		t.Errorf("the processed annotations are %v", hr.Annotations)
 	}
 	cheapEnough(t, &requests, key.Name, 7, 10)

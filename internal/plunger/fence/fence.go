@@ -140,10 +140,10 @@ func stillSuspended(before decide.Release, after *decide.Release, err error) (*d
 }
 
 // NoteUID writes the UID that is about to be deleted, with the generation of the
-// hold, before the delete (B4.2, B4.2a).
-func (w Writer) NoteUID(ctx context.Context, r decide.Release, uid string) (*decide.Release, error) {
-	note := uid + "@" + strconv.FormatInt(r.Generation, 10)
-	return answer(w.objects.Annotate(ctx, gather.Version(r), map[string]string{contract.ProcessedUID: note}))
+// hold, and what is noted of its revision, before the delete (B4.2, B4.2a).
+func (w Writer) NoteUID(ctx context.Context, r decide.Release, uid, revision string) (*decide.Release, error) {
+	return answer(w.objects.Annotate(ctx, gather.Version(r), map[string]string{
+		contract.ProcessedUID: uid + "@" + strconv.FormatInt(r.Generation, 10), contract.NotedRevision: revision}))
 }
 
 // NoteVersion writes the number of the deleted revision, after the delete.

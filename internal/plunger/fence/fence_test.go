@@ -3,6 +3,7 @@ package fence_test
 import (
 	"errors"
 	"slices"
+	"strconv"
 	"testing"
 	"time"
 
@@ -89,7 +90,7 @@ func TestNotesSurviveTheNextApply(t *testing.T) {
 	o := create(t)
 	acquired, err := writer().Acquire(t.Context(), o.view())
 	must(t, err)
-	noted, err := writer().NoteUID(t.Context(), *acquired, "u1")
+	noted, err := writer().NoteUID(t.Context(), *acquired, "u1", "3@2026-11-29T11:00:00Z")
 	must(t, err)
 	noted, err = writer().NoteVersion(t.Context(), *noted, 3)
 	must(t, err)
@@ -97,7 +98,8 @@ func TestNotesSurviveTheNextApply(t *testing.T) {
 	must(t, err)
 	dropped, err := writer().Drop(t.Context(), *lifted)
 	must(t, err)
-	if dropped.Annotations[contract.ProcessedVersion] != "3" || dropped.Annotations[contract.ProcessedUID] == "" {
+	if dropped.Annotations[contract.ProcessedVersion] != "3" || dropped.Annotations[contract.ProcessedUID] != "u1@"+strconv.FormatInt(acquired.Generation, 10) ||
+		dropped.Annotations[contract.NotedRevision] != "3@2026-11-29T11:00:00Z" {
 		t.Errorf("the notes are %v", dropped.Annotations)
 	}
 }

@@ -152,7 +152,7 @@ func TestPreconditions(t *testing.T) {
 			return err
 		},
 		"note": func(w fence.Writer, t *testing.T, r decide.Release) error {
-			_, err := w.NoteUID(t.Context(), r, "u")
+			_, err := w.NoteUID(t.Context(), r, "u", "1@2026-11-29T11:00:00Z")
 			return err
 		},
 		"fill": func(w fence.Writer, t *testing.T, r decide.Release) error {

@@ -12,7 +12,7 @@ import (
 const stuck = `{"apiVersion":"helm.toolkit.fluxcd.io/v2","kind":"HelmRelease",
 "metadata":{"name":"r","namespace":"ns","uid":"00000000-0000-4000-8000-000000000001","resourceVersion":"7","generation":3,
 "finalizers":["finalizers.fluxcd.io","flux-plunger.cozystack.io/uninstall-fence"],
-"annotations":{"flux-plunger.cozystack.io/last-processed-version":"2","flux-plunger.cozystack.io/last-processed-uid":"00000000-0000-4000-8000-000000000002@3","flux-plunger.cozystack.io/reminders":"1"},
+"annotations":{"flux-plunger.cozystack.io/last-processed-version":"2","flux-plunger.cozystack.io/last-processed-uid":"00000000-0000-4000-8000-000000000002@3","flux-plunger.cozystack.io/noted-revision":"2@2026-01-01T00:00:00Z","flux-plunger.cozystack.io/reminders":"1"},
 "managedFields":[{"manager":"flux-plunger","operation":"Apply","apiVersion":"helm.toolkit.fluxcd.io/v2","fieldsType":"FieldsV1","fieldsV1":{"f:spec":{"f:suspend":{}}}}]},
 "spec":{"suspend":true},
 "status":{"observedGeneration":3,"storageNamespace":"ns","history":[null],"conditions":[{"type":"Ready","status":"False","reason":"UpgradeFailed","message":"has no deployed releases"}]}}`

@@ -170,7 +170,8 @@ func (r Reader) Payload(ctx context.Context, revision decide.Revision) (*decide.
 // stored, so that an uninstall is not called proven over it, but sorts below
 // every other and has no status, so that nothing is ever decided on it.
 func revisionOf(meta *metav1.PartialObjectMetadata) decide.Revision {
-	revision := decide.Revision{Namespace: meta.Namespace, Name: meta.Name, UID: string(meta.UID), ResourceVersion: meta.ResourceVersion}
+	revision := decide.Revision{Namespace: meta.Namespace, Name: meta.Name, UID: string(meta.UID), ResourceVersion: meta.ResourceVersion,
+		Created: meta.CreationTimestamp.Time}
 	version, err := strconv.Atoi(meta.Labels["version"])
 	if err != nil || version < 1 {
 		return revision

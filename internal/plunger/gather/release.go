@@ -87,7 +87,7 @@ func managers(entries []metav1.ManagedFieldsEntry) []decide.ManagedField {
 // kubectl's copy of the last applied manifest is as large as the values.
 func Noted(annotations map[string]string) map[string]string {
 	kept := map[string]string{}
-	for _, key := range []string{contract.ProcessedVersion, contract.ProcessedUID, contract.Reminders, contract.RequestedUID, contract.Unproven, contract.RequestedAt} {
+	for _, key := range []string{contract.ProcessedVersion, contract.ProcessedUID, contract.NotedRevision, contract.Reminders, contract.RequestedUID, contract.Unproven, contract.RequestedAt} {
 		if value, found := annotations[key]; found {
 			kept[key] = value
 		}

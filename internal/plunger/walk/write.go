@@ -38,7 +38,7 @@ func (w *Walker) writeRelease(ctx context.Context, r decide.Release, action deci
 	case decide.DropFence:
 		return w.Writer.Drop(ctx, r)
 	case decide.NoteUID:
-		return w.Writer.NoteUID(ctx, r, action.Revision.UID)
+		return w.Writer.NoteUID(ctx, r, action.Revision.UID, action.Note)
 	case decide.NoteVersion:
 		return w.Writer.NoteVersion(ctx, r, action.Revision.Version)
 	default:
