@@ -17,8 +17,7 @@ type Input struct {
 	// Storage holds the release's stored revisions.
 	Storage *Storage
 	// Claimants are the other HelmReleases ("namespace/name") whose effective
-	// release name and storage namespace are the same (B4.1b); of a terminating
-	// release only those that live on, since the others want nothing kept.
+	// release name and storage namespace are the same (B4.1b), by [Options.Rivals].
 	Claimants []string
 	// Memory is what this process did to this object (by UID).
 	Memory Memory

@@ -163,7 +163,7 @@ func refusal(in Input) (why string, keep bool) {
 	switch {
 	case r.Disagrees():
 		return "the status names another release or storage than the specification; wait for helm-controller to move it", true
-	case r.StorageNamespace() != r.Namespace && !in.Options.AllowCrossNamespaceStorage:
+	case in.Options.crossesNamespaces(*r):
 		return "the storage is in namespace " + r.StorageNamespace() +
 			"; start flux-plunger with --allow-cross-namespace-storage if its tenants may do that", false
 	case len(in.Claimants) > 0:

@@ -175,6 +175,39 @@ func TestClaimantsAreNamed(t *testing.T) {
 	}
 }
 
+// B4.1b: who names another tenant's storage without being allowed to has no say in what
+// becomes of that tenant's release; who may, and who is in the same namespace, has.
+func TestB4_1b_RivalsAreThoseThatCouldBeActedOn(t *testing.T) {
+	named := func(name string, edits ...edit) decide.Release {
+		r := *base(edits...).Release
+		r.Name, r.Spec.ReleaseName = name, "app"
+		return r
+	}
+	foreigner := named("foreigner", func(in *decide.Input) { in.Release.Namespace, in.Release.Spec.StorageNamespace = "evil", "ns" })
+	others := []decide.Release{foreigner, named("neighbour"), named("dying", deleted)}
+	for name, c := range map[string]struct {
+		r     decide.Release
+		allow bool
+		want  string
+	}{
+		"live":             {*base(fenced).Release, false, "[ns/neighbour ns/dying]"},
+		"live, allowed":    {*base(fenced).Release, true, "[evil/foreigner ns/neighbour ns/dying]"},
+		"deleted":          {*base(fenced, deleted).Release, false, "[ns/neighbour]"},
+		"deleted, allowed": {*base(fenced, deleted).Release, true, "[evil/foreigner ns/neighbour]"},
+	} {
+		refs := []string{}
+		for _, rival := range (decide.Options{AllowCrossNamespaceStorage: c.allow}).Rivals(c.r, others) {
+			refs = append(refs, rival.Ref())
+		}
+		if got := fmt.Sprint(refs); got != c.want {
+			t.Errorf("%s: %s, want %s", name, got, c.want)
+		}
+	}
+	if foreigner.Claim() != base().Release.Claim() {
+		t.Error("the foreigner does not claim the release: this proves nothing")
+	}
+}
+
 // B4.1b, B4.6: two releases claim the same where storage namespace and effective name
 // are the same; one in another cluster claims what nobody else does.
 func TestClaim(t *testing.T) {

@@ -67,6 +67,27 @@ func (r Release) Claim() string {
 	return r.StorageNamespace() + "/" + r.ReleaseName()
 }
 
+// Rivals returns those of the others that name the same release as r on which
+// something hangs (B4.1b). One whose storage is in another namespace than itself, while
+// that is not allowed, is never acted on: it must not take a fence away from the tenant
+// whose storage it names. Of a terminating release only those that live on count, since
+// the others want nothing kept.
+func (o Options) Rivals(r Release, others []Release) []Release {
+	var rivals []Release
+	for _, other := range others {
+		if !o.crossesNamespaces(other) && !(r.Terminating() && other.Terminating()) {
+			rivals = append(rivals, other)
+		}
+	}
+	return rivals
+}
+
+// crossesNamespaces reports whether the release keeps its storage in another namespace
+// while that is not allowed (B4.1b).
+func (o Options) crossesNamespaces(r Release) bool {
+	return r.StorageNamespace() != r.Namespace && !o.AllowCrossNamespaceStorage
+}
+
 // Disagrees reports whether what helm-controller recorded names another storage
 // or another release than the specification does. helm-controller is then about
 // to move the release; whatever we read could be the wrong one of two, so

@@ -77,7 +77,8 @@ type Case struct {
 	// Seen is the resourceVersion of the last live read or write's answer, empty
 	// before the first.
 	Seen string
-	// Claimants are the releases behind decide.Input's.
+	// Claimants are the others that name the same release; decide.Input's are those
+	// of them that count.
 	Claimants []decide.Release
 	// Memory and Draining are as in decide.Input.
 	Memory   decide.Memory
@@ -91,13 +92,17 @@ type Case struct {
 func (c *Case) input(w *Walker) decide.Input {
 	in := decide.Input{Release: c.Release, Storage: c.storage, Memory: c.Memory,
 		Now: w.Now(), Draining: c.Draining, Options: w.Options}
-	for _, other := range c.Claimants {
-		if c.Release != nil && c.Release.Terminating() && other.Terminating() {
-			continue
-		}
+	for _, other := range c.rivals(w) {
 		in.Claimants = append(in.Claimants, other.Ref())
 	}
 	return in
+}
+
+func (c *Case) rivals(w *Walker) []decide.Release {
+	if c.Release == nil {
+		return nil
+	}
+	return w.Options.Rivals(*c.Release, c.Claimants)
 }
 
 // Walk goes on until there is nothing to do right now, and returns after which
@@ -203,7 +208,7 @@ func (w *Walker) report(ctx context.Context, c *Case, action decide.Action) {
 	if !action.Claimed {
 		return
 	}
-	for _, other := range c.Claimants {
+	for _, other := range c.rivals(w) {
 		events := []decide.Event{decide.ClaimedToo(other, *c.Release)}
 		w.Teller.Tell(ctx, other, w.Teller.Wanted(other, events, w.Now()), w.Now())
 	}
