@@ -1,6 +1,7 @@
 package decide_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -42,5 +43,34 @@ func TestB5_9_AFailureBeforeHelmRunsNeverGivesWay(t *testing.T) {
 	})
 	if got := base(fenced, deleted, failing).Release.WaitsFor(); got != "helm-controller, whose uninstall fails and is retried: see its conditions Ready and Released" {
 		t.Errorf("B8.4 it waits for %q", got)
+	}
+}
+
+// B5.4, B5.9: what is held without a proof is told again after ten minutes, with what a
+// person has to do, since nobody asks helm-controller any more.
+func TestB5_4_WhatIsHeldUnprovenIsTold(t *testing.T) {
+	gaveWay := []edit{hold, asked(3, now.Add(-time.Hour)), stored("1:uninstalling")}
+	for name, c := range map[string]struct {
+		in          decide.Input
+		says, never string
+	}{
+		"for a minute":      {gone(gaveWay...), "", "flux reconcile"},
+		"for longer":        {gone(append(gaveWay, longAgo)...), "flux reconcile helmrelease app --namespace ns; to let it go without an uninstall: flux-plunger release-fence ns/app", "helm uninstall"},
+		"claimed by others": {gone(append(gaveWay, longAgo, claimed)...), "asks helm-controller again; to let it go without an uninstall: flux-plunger release-fence ns/app", "flux reconcile"},
+	} {
+		got := decide.Next(c.in)
+		if got.Verb != decide.Wait || got.Events[0].Reason != decide.UninstallUnproven {
+			t.Errorf("B5.9 %s: %s, %v", name, got.Verb, got.Events)
+		}
+		said := ""
+		for _, event := range got.Events[1:] {
+			if event.Reason != decide.UninstallPending {
+				t.Errorf("B5.4 %s: told %s", name, event.Reason)
+			}
+			said = event.Message
+		}
+		if (c.says == "") != (said == "") || !strings.Contains(said, c.says) || strings.Contains(said, c.never) {
+			t.Errorf("B5.4 %s: said %q", name, said)
+		}
 	}
 }

@@ -206,17 +206,32 @@ func unproven(in Input, why string) Action {
 		message += "; stored still: " + strings.Join(in.Storage.Names(), ", ")
 	}
 	if held {
-		return wait(terminatingLook, "unproven, and held (B5.9)").telling(UninstallUnproven, message)
+		return heldUnproven(in, message)
 	}
 	return do(DropFence, "unproven, and let go by policy (B5.9)").telling(UninstallUnproven, message)
 }
 
+// heldUnproven waits for a person, and says so when it takes long: nobody asks
+// helm-controller any more, so that mending the cause alone changes nothing (B5.4, B5.9).
+func heldUnproven(in Input, message string) Action {
+	next := "; once the cause is mended: flux reconcile helmrelease " + in.Release.Name + " --namespace " + in.Release.Namespace
+	if len(in.Claimants) > 0 { // what another one runs is not to be uninstalled
+		next = ""
+	}
+	action := wait(terminatingLook, "unproven, and held (B5.9)").telling(UninstallUnproven, message)
+	return action.tellingLate(in, "nothing proves that it was uninstalled, and nobody asks helm-controller again"+next)
+}
+
 // pending waits, and says so when it takes long (B5.4).
 func pending(in Input, why string) Action {
-	action := wait(terminatingLook, why+" (B5.3, B5.5)")
+	return wait(terminatingLook, why+" (B5.3, B5.5)").tellingLate(in, why+"; look at helm-controller's conditions and log")
+}
+
+// tellingLate adds that a delete is held for long (B5.4).
+func (a Action) tellingLate(in Input, why string) Action {
 	if in.Now.Sub(in.Release.DeletionTimestamp) <= pendingAfter {
-		return action
+		return a
 	}
-	return action.telling(UninstallPending, "its delete is held for more than ten minutes: "+why+
-		"; look at helm-controller's conditions and log; to let it go without an uninstall: flux-plunger release-fence "+in.Release.Ref())
+	return a.telling(UninstallPending, "its delete is held for more than ten minutes: "+why+
+		"; to let it go without an uninstall: flux-plunger release-fence "+in.Release.Ref())
 }
