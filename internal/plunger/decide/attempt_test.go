@@ -74,3 +74,20 @@ func TestB5_4_WhatIsHeldUnprovenIsTold(t *testing.T) {
 		}
 	}
 }
+
+// B5.4: it is our fence that holds, and it holds a delete.
+func TestB5_4_OnlyWhatTheFenceHoldsIsLate(t *testing.T) {
+	for name, c := range map[string]struct {
+		in   decide.Input
+		want int
+	}{
+		"deleted, fenced and late": {gone(longAgo), 1},
+		"not late":                 {gone(), 0},
+		"not fenced":               {base(deleted, longAgo), 0},
+		"live":                     {base(fenced), 0},
+	} {
+		if got := c.in.Release.Late(now, "why"); len(got) != c.want || c.want == 1 && !strings.Contains(got[0].Message, "ten minutes: why; to let it go") {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}

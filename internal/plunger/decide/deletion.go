@@ -3,6 +3,7 @@ package decide
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/holdfast-project/holdfast/internal/plunger/contract"
 )
@@ -227,11 +228,17 @@ func pending(in Input, why string) Action {
 	return wait(terminatingLook, why+" (B5.3, B5.5)").tellingLate(in, why+"; look at helm-controller's conditions and log")
 }
 
-// tellingLate adds that a delete is held for long (B5.4).
 func (a Action) tellingLate(in Input, why string) Action {
-	if in.Now.Sub(in.Release.DeletionTimestamp) <= pendingAfter {
-		return a
+	a.Events = append(a.Events, in.Release.Late(in.Now, why)...)
+	return a
+}
+
+// Late is what is told of a delete that our fence has held for long, nothing before
+// that (B5.4).
+func (r Release) Late(now time.Time, why string) []Event {
+	if !r.Terminating() || !r.Fenced() || now.Sub(r.DeletionTimestamp) <= pendingAfter {
+		return nil
 	}
-	return a.telling(UninstallPending, "its delete is held for more than ten minutes: "+why+
-		"; to let it go without an uninstall: flux-plunger release-fence "+in.Release.Ref())
+	return []Event{{UninstallPending, "its delete is held for more than ten minutes: " + why +
+		"; to let it go without an uninstall: flux-plunger release-fence " + r.Ref()}}
 }

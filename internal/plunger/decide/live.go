@@ -299,13 +299,13 @@ func contradictedFence(in Input) (Action, bool) {
 // owed reports whether a recovery of ours has not come to its end: the revision
 // that we rewrote is still the latest, or the one that we deleted was not replaced.
 // Once a release was stored above it, the one that we rewrote stays for as long as the
-// history reaches, and says nothing any more.
+// history reaches, and says nothing found more.
 func owed(in Input) bool {
 	latest, found := in.Storage.Latest()
 	if found && latest.RepairedByUs || in.Memory.Recovering {
 		return true
 	}
-	if any && latest.UID == in.Release.Annotations[contract.RequestedUID] {
+	if found && latest.UID == in.Release.Annotations[contract.RequestedUID] {
 		return true
 	}
 	_, gone := reclaimedHere(in)

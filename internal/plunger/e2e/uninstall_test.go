@@ -3,6 +3,7 @@ package e2e
 import (
 	"net/http"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -179,6 +180,35 @@ func TestAFailingUninstallIsHeld(t *testing.T) {
 	}
 	must(t, b.Edit(t.Context(), key, func(hr *helmv2.HelmRelease) { hr.Spec.Uninstall = &helmv2.Uninstall{DisableHooks: true} }))
 	b.uninstalled(t, hr)
+}
+
+// B5.4: while the storage of a deleted release cannot be listed nothing is decided about
+// it, and what is held by that for long is told all the same.
+func TestB5_4_AStorageThatCannotBeListedIsTold(t *testing.T) {
+	t.Parallel()
+	b := shared
+	key := b.Releases(t, "unlisted", 1)[0]
+	must(t, b.Stick(t.Context(), key, lab.Damage{}))
+	must(t, b.Edit(t.Context(), key, addFence))
+	must(t, b.Delete(t.Context(), key))
+	b.Await(t, key, through)
+	b.start(t, key.Namespace, decide.Repair, func(c *plunger.Config) {
+		c.Now = func() time.Time { return time.Now().Add(11 * time.Minute) }
+		c.Rest.Wrap(func(next http.RoundTripper) http.RoundTripper { return noLists{next} })
+	})
+	if note := b.Told(t, key, decide.UninstallPending); !strings.Contains(note, string(decide.ReadStorage)) {
+		t.Errorf("said %q", note)
+	}
+}
+
+// noLists loses every list of Secrets.
+type noLists struct{ next http.RoundTripper }
+
+func (n noLists) RoundTrip(req *http.Request) (*http.Response, error) {
+	if req.Method == http.MethodGet && strings.HasSuffix(req.URL.Path, "/secrets") {
+		return nil, errDead
+	}
+	return n.next.RoundTrip(req)
 }
 
 // B5.6: with keepHistory the proof is a latest revision that is uninstalled.

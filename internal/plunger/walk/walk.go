@@ -269,8 +269,12 @@ func (w *Walker) lose(ctx context.Context, c *Case, action decide.Action) (time.
 
 // failed says what a step that failed leaves behind: a suspension of ours, or a
 // release about which nothing can be done because the API server refuses it. What
-// fails for another reason is tried again, and only logged.
+// fails for another reason is tried again, and only logged, unless a delete is held by
+// it for long (B5.4).
 func (w *Walker) failed(ctx context.Context, c *Case, action decide.Action, cause error) {
+	for _, event := range c.Release.Late(w.Now(), fmt.Sprintf("the step %s fails, which is tried again; see flux-plunger's log", action.Verb)) {
+		w.say(ctx, c, event.Reason, event.Message)
+	}
 	var refused *kube.Refused
 	switch {
 	case c.Release.Suspension() == decide.Ours:
