@@ -34,6 +34,9 @@ func foreignSuspension(in Input) (Action, bool) {
 	}
 	action := none("suspended by another manager (B2.2)")
 	if in.Release.Fenced() {
+		if in.Release.Spec.Remote {
+			return do(DropFence, "a remote release is not fenced, whoever suspends it (B4.6, B5.8)"), true
+		}
 		if in.Storage == nil {
 			return do(ReadStorage, "a fence under another manager's suspension may leave (B3.4)"), true
 		}

@@ -68,6 +68,8 @@ func TestLiveReleaseWithoutFence(t *testing.T) {
 		{"B4.6 remote and upgrading", base(upgrading, remote), want{verb: decide.None}},
 		{"B4.6 remote, and suspended by us from other days, the fence gone", base(forgotten, remote, suspendedBy(ours())), want{verb: decide.DropFence}},
 		{"B4.6 remote, and fenced from other days", base(forgotten, fenced, remote), want{verb: decide.DropFence}},
+		{"B4.6 remote, fenced from other days and suspended by another: no local Secret is asked", base(fenced, remote, suspendedBy(foreign())), want{verb: decide.DropFence}},
+		{"B4.6 remote, stuck and suspended by another", base(forgotten, remote, suspendedBy(foreign())), want{decide.None, decide.SuspensionLeftAlone}},
 		{"B4.1b storage elsewhere", base(forgotten, elsewhere), want{decide.None, decide.StorageRefused}},
 		{"B4.1b storage elsewhere, quiet", base(elsewhere), want{verb: decide.None}},
 		{"B4.1b storage elsewhere, upgrading without a history", base(upgrading, elsewhere), want{verb: decide.None}},
