@@ -217,6 +217,7 @@ func TestMessagesNameThings(t *testing.T) {
 	}{
 		"B4.2 backoff":     {base(forgotten, fenced, stored("1:uninstalling"), recoveredBefore(2, time.Second)), []string{"after 2 recoveries", "waits 20s"}},
 		"B10.3 undecoded":  {base(forgotten, fenced, stored("1:uninstalling"), payload(""), func(in *decide.Input) { in.Storage.Payload.Undecodable = "no gzip" }), []string{"ns/sh.helm.release.v1.app.v1", "no gzip"}},
+		"B4.2 earlier":     {base(reclaim, forgotten, fenced, stored("1:uninstalling"), annotated(contract.ProcessedVersion, "2")), []string{"earlier flux-plunger", "use --strategy=repair"}},
 		"B4.1a attempts":   {base(forgotten, failures(2), fenced, stored()), []string{"last status is nothing:"}},
 		"B4.1a the label":  {base(reclaim, forgotten, failures(2), fenced, stored("1:failed")), []string{"last status is failed"}},
 		"B10.7 by hand":    {base(nameInUse, stored("1:uninstalled")), []string{"helm uninstall app --namespace ns"}},

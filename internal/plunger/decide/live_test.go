@@ -200,7 +200,7 @@ func TestReclaim(t *testing.T) {
 		{"B4.1a failed does not block", base(reclaim, forgotten, fenced, stored("1:failed")), want{verb: decide.Wait}},
 		{"B4.1a and is said once after two attempts, no payload read", base(reclaim, forgotten, failures(2), fenced, stored("1:failed")), want{decide.DropFence, decide.StorageContradicts}},
 		{"B4.1c the next lower is uninstalled", base(reclaim, forgotten, fenced, stored("2:uninstalling", "1:uninstalled")), want{decide.Wait, decide.StorageRefused}},
-		{"B4.2 an earlier version's number", base(reclaim, forgotten, fenced, stored("1:uninstalling"), annotated(contract.ProcessedVersion, "2")), want{verb: decide.Wait}},
+		{"B4.2 an earlier version's number", base(reclaim, forgotten, fenced, stored("1:uninstalling"), annotated(contract.ProcessedVersion, "2")), want{decide.Wait, decide.StorageRefused}},
 		{"B4.2 the number of an older one", base(reclaim, forgotten, fenced, stored("2:uninstalling"), annotated(contract.ProcessedVersion, "2")), want{verb: decide.Acquire}},
 		{"B4.2 a UID beside it: the lower one is treated on its own evidence", base(reclaim, forgotten, fenced, stored("1:uninstalling"), annotated(contract.ProcessedVersion, "2"), annotated(contract.ProcessedUID, "u2@2")), want{verb: decide.Acquire}},
 		{"B4.2 the same UID noted by an older hold", base(reclaim, forgotten, fenced, stored("2:uninstalling"), annotated(contract.ProcessedUID, "u2@2")), want{verb: decide.Acquire}},

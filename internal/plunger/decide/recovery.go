@@ -153,7 +153,8 @@ func beginReclaim(in Input, latest Revision) Action {
 			"the revision below is uninstalled, so deleting this one only leads to \"cannot reuse a name that is still in use\"; use --strategy=repair")
 	}
 	if _, _, noted := in.Release.note(); !noted && in.Release.processedVersion() == latest.Version+1 {
-		return wait(fencedLook, "the revision above was deleted by an earlier flux-plunger (B4.2)")
+		return wait(fencedLook, "the revision above was deleted by an earlier flux-plunger (B4.2)").telling(StorageRefused,
+			"the revision above was deleted by an earlier flux-plunger, so this one, which blocks too, is not deleted; use --strategy=repair")
 	}
 	return do(Acquire, "the latest revision blocks every upgrade (B4.1)").about(latest)
 }
