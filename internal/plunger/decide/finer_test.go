@@ -109,6 +109,12 @@ func TestConcerns(t *testing.T) {
 	}
 }
 
+// remediated: helm-controller uninstalled its own install, which had failed.
+func remediated(in *decide.Input) {
+	in.Release.Status.History[0].Status = "uninstalled"
+	in.Release.Status.Ready = decide.Condition{Status: "False", Reason: "RetriesExceeded", Message: "install retries exhausted", ObservedGeneration: 4}
+}
+
 func TestWhereRulesMeet(t *testing.T) {
 	note := func(note string) edit { return annotated(contract.ProcessedUID, note) }
 	blocked := func(in *decide.Input) { // stuck, and remembered all the same
@@ -151,6 +157,14 @@ func TestWhereRulesMeet(t *testing.T) {
 		{"B5.8 contradicted: blocked, with a deployed one below", base(noHistory, fenced, stored("2:uninstalling", "1:deployed")), want{verb: decide.DropFence}},
 		{"B5.6 reclaimed and nothing stored at all since: kept", base(noHistory, fenced, stored(), reclaimed(2, 1)), want{verb: decide.Wait}},
 		{"B5.6 reclaimed and replaced: contradicted", base(noHistory, fenced, stored("3:deployed"), reclaimed(2, 1)), want{verb: decide.DropFence}},
+		{"B9.5 an install remediated, its retries exhausted: the fence leaves", base(fenced, remediated, stored()), want{verb: decide.DropFence}},
+		{"B9.5 and after a reclaim", base(reclaim, fenced, remediated, stored(), reclaimed(2, 1)), want{verb: decide.DropFence}},
+		{"B9.5 and whoever suspends", base(fenced, remediated, stored(), suspendedBy(foreign())), want{verb: decide.DropFence}},
+		{"B9.1 remediated, its history kept and no release since: the fence leaves", base(fenced, remediated, stored("1:uninstalled")), want{verb: decide.DropFence}},
+		{"B9.1 remediated, and another one stored since: the fence stays", base(fenced, remediated, stored("2:failed")), want{verb: decide.Wait}},
+		{"B9.1 no storage namespace: an uninstall would be skipped", base(fenced, remediated, noStorageNamespace, stored()), want{verb: decide.Wait}},
+		{"B9.1 its Secret deleted by somebody: the fence stays", base(fenced, stored()), want{verb: decide.Wait}},
+		{"B9.1 nothing stored and nothing remembered, after a reclaim: the fence stays", base(reclaim, fenced, noHistory, stored(), reclaimed(2, 1)), want{verb: decide.Wait}},
 		{"B6.2 shared and unfenced: our claim goes", base(draining, suspendedBy(ours(), foreign())), want{verb: decide.DropFence}},
 
 		{"B5.3 through but for helm-controller's finalizer", base(fenced, deleted, func(in *decide.Input) { in.Release.Status.ObservedGeneration = in.Release.Generation }), want{verb: decide.Wait}},

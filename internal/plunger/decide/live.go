@@ -262,12 +262,18 @@ func storageOfLive(in Input) (Action, bool) {
 }
 
 // remembered reports whether the latest snapshot is the latest stored revision:
-// helm-controller would uninstall a deleted release by itself (B3.4).
+// helm-controller would uninstall a deleted release by itself (B3.4). Where nothing is
+// stored, one that it uninstalled itself, as it does with an install that failed, is as
+// good: nothing is left to uninstall. One of any other status is not; somebody has
+// deleted the Secret then, and a delete would leave everything (F6).
 func remembered(in Input) bool {
 	snapshot, known := in.Release.Remembered()
 	latest, stored := in.Storage.Latest()
-	return known && stored && snapshot.Version == latest.Version &&
-		in.Release.Status.StorageNamespace != "" && !in.Release.Disagrees()
+	matches := snapshot.Version == latest.Version
+	if !stored {
+		matches = snapshot.Status == statusUninstalled
+	}
+	return known && matches && in.Release.Status.StorageNamespace != "" && !in.Release.Disagrees()
 }
 
 func fenceLeaves(in Input) (Action, bool) {
