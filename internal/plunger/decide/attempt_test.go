@@ -91,3 +91,29 @@ func TestB5_4_OnlyWhatTheFenceHoldsIsLate(t *testing.T) {
 		}
 	}
 }
+
+// B5.6, B5.6a: a success that helm-controller only assumes, because it found nothing
+// stored (F6), proves nothing; the same words on another release of it are none of this.
+func TestB5_6a_AnAssumedUninstallIsUnproven(t *testing.T) {
+	says := func(message string) edit {
+		return func(in *decide.Input) { in.Release.Status.Released.Message = message }
+	}
+	assumed := says("Release ns/app.v1 was not found, assuming it is uninstalled")
+	done := says("Helm uninstall succeeded for release ns/app.v1 with chart app@1")
+	success := released("UninstallSucceeded")
+	check(t, []row{
+		{"B5.6 uninstalled", gone(asked(1, now.Add(-10*time.Second)), stored(), success, done), want{verb: decide.DropFence}},
+		{"B5.6a assumed", gone(asked(1, now.Add(-10*time.Second)), stored(), success, assumed), want{decide.DropFence, decide.UninstallUnproven}},
+		{"B5.6a assumed, nobody asked", gone(stored(), success, assumed), want{decide.DropFence, decide.UninstallUnproven}},
+		{"B5.6a assumed, hold", gone(hold, stored(), success, assumed), want{decide.Wait, decide.UninstallUnproven}},
+		{"B5.6 found uninstalled, its history kept", gone(keepHistory, stored("1:uninstalled"), success, says("Release ns/app.v1 was already uninstalled")), want{verb: decide.DropFence}},
+		{"B4.6 assumed of a remote one", gone(remote, success, assumed), want{decide.DropFence, decide.UninstallUnproven}},
+		{"B5.7 assumed, and revisions are stored: asked", gone(stored("1:uninstalling"), success, assumed), want{verb: decide.Remind}},
+	})
+	const want = "nothing proves that it was uninstalled: helm-controller found nothing stored and only assumed that it was uninstalled: " +
+		"either an earlier attempt of its own was cut off, or failed, after it had emptied the storage, or somebody else did that; " +
+		"look for what is left; finish by hand: helm uninstall app --namespace ns"
+	if got := decide.Next(gone(stored(), success, assumed)); len(got.Events) != 1 || got.Events[0].Message != want {
+		t.Errorf("said %v", got.Events)
+	}
+}

@@ -142,6 +142,9 @@ func emptyButUnproven(in Input) (Action, bool) {
 		return pending(in, "helm-controller's uninstall failed"), true
 	case len(in.Storage.Revisions) > 0:
 		return unproven(in, "its latest revision is uninstalled, and helm-controller did not report that of this delete"), true
+	case r.assumed():
+		return unproven(in, "helm-controller found nothing stored and only assumed that it was uninstalled: either an earlier attempt "+
+			"of its own was cut off, or failed, after it had emptied the storage, or somebody else did that; look for what is left"), true
 	default:
 		return unproven(in, "its storage is empty and helm-controller reported no uninstall"), true
 	}

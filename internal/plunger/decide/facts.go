@@ -25,11 +25,13 @@ func blocking(status string) bool {
 	return status == statusUninstalling || status == statusUnknown
 }
 
-// The two texts of helm-controller and Helm that are matched, because nothing
-// else tells them; both only say where to look (B4.1a).
+// The texts of helm-controller and Helm that are matched, because nothing else tells
+// them. The first two only say where to look (B4.1a); the third takes a proof away: Helm
+// found nothing to uninstall, and helm-controller calls that a success (F6).
 const (
 	triggerPhrase  = "has no deployed releases"
 	upgradeRunning = "Running 'upgrade' action"
+	assumedPhrase  = "assuming it is uninstalled"
 )
 
 // The reasons of helm-controller's conditions Released and, where Helm did not run,
@@ -146,7 +148,7 @@ const clockTolerance = 30 * time.Second
 // lift and the delete make a generation, a request only has its time (B5.6).
 func (r Release) uninstalled() bool {
 	released := r.Status.Released
-	if released.Status != "False" || released.Reason != uninstallSucceeded || !r.current(released) {
+	if released.Status != "False" || released.Reason != uninstallSucceeded || !r.current(released) || r.assumed() {
 		return false
 	}
 	if r.ReminderCount() == 0 {
@@ -157,6 +159,10 @@ func (r Release) uninstalled() bool {
 	asked, _ := time.Parse(time.RFC3339Nano, r.Annotations[contract.RequestedAt])
 	return !released.LastTransition.Before(asked.Truncate(time.Second).Add(-clockTolerance))
 }
+
+// assumed reports whether helm-controller found nothing stored of what it was to
+// uninstall, and took that for done (F6).
+func (r Release) assumed() bool { return strings.Contains(r.Status.Released.Message, assumedPhrase) }
 
 // emptied reports whether the storage proves an uninstall: no revision at all,
 // or, where the history is kept, a latest one that says so (B5.6).

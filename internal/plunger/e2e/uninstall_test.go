@@ -211,6 +211,30 @@ func (n noLists) RoundTrip(req *http.Request) (*http.Response, error) {
 	return n.next.RoundTrip(req)
 }
 
+// B5.6a, F6: somebody deletes the storage of a fenced release, and then the release:
+// helm-controller assumes that it is uninstalled and reports success, and everything is
+// still there.
+func TestB5_6a_AnAssumedUninstallIsTold(t *testing.T) {
+	t.Parallel()
+	b := shared
+	key := b.namespace(t, "assumed", 1)[0]
+	must(t, b.Edit(t.Context(), key, addFence))
+	hr := b.release(t, key)
+	stored, err := b.Revisions(t.Context(), hr)
+	must(t, err)
+	must(t, b.Client.Delete(t.Context(), &stored[0]))
+	must(t, b.Delete(t.Context(), key))
+	b.until(t, key, through)
+	b.start(t, key.Namespace, decide.Repair)
+	if note := b.told(t, key, decide.UninstallUnproven); !strings.Contains(note, "only assumed") {
+		t.Errorf("said %q", note)
+	}
+	must(t, b.Gone(t.Context(), key, settle))
+	if left := b.left(t, hr); len(left.Chart) == 0 {
+		t.Error("nothing was left behind: then there was nothing to tell")
+	}
+}
+
 // B5.6: with keepHistory the proof is a latest revision that is uninstalled.
 func TestKeepHistoryIsProvenByItsLatestRevision(t *testing.T) {
 	t.Parallel()
