@@ -165,7 +165,7 @@ func refusal(in Input) (why string, keep bool) {
 	r := in.Release
 	switch {
 	case r.Disagrees():
-		return "the status names another release or storage than the specification; wait for helm-controller to move it", true
+		return "the status names another release or storage than the specification; wait for helm-controller to move it, or set the specification back", true
 	case in.Options.crossesNamespaces(*r):
 		return "the storage is in namespace " + r.StorageNamespace() +
 			"; start flux-plunger with --allow-cross-namespace-storage if its tenants may do that", false

@@ -3,6 +3,7 @@ package decide
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"strings"
 )
 
 // Helm's bound on a release name, and how helm-controller shortens a longer one.
@@ -26,6 +27,11 @@ func (r Release) ReleaseName() string {
 	default:
 		name = r.Name
 	}
+	return shortened(name)
+}
+
+// shortened returns the name under which Helm stores a release.
+func shortened(name string) string {
 	if len(name) <= maxReleaseName {
 		return name
 	}
@@ -91,11 +97,32 @@ func (o Options) crossesNamespaces(r Release) bool {
 // Disagrees reports whether what helm-controller recorded names another storage
 // or another release than the specification does. helm-controller is then about
 // to move the release; whatever we read could be the wrong one of two, so
-// nothing is done (B, "Names").
+// nothing is done (B, "Names"). What it has forgotten is in no history any more; then
+// its own account of the last attempt tells, or an edit of a stuck release that names
+// another existing one, and a delete, would have that other one uninstalled.
 func (r Release) Disagrees() bool {
 	if r.Status.StorageNamespace != "" && r.Status.StorageNamespace != r.specStorageNamespace() {
 		return true
 	}
-	latest, ok := r.Remembered()
-	return ok && (latest.Name != r.ReleaseName() || latest.Namespace != r.ReleaseNamespace())
+	if latest, known := r.Remembered(); known {
+		return latest.Name != r.ReleaseName() || latest.Namespace != r.ReleaseNamespace()
+	}
+	namespace, name, told := r.Status.Released.attempted()
+	if !told {
+		namespace, name, told = r.Status.Ready.attempted()
+	}
+	return told && (shortened(name) != r.ReleaseName() || namespace != r.ReleaseNamespace())
+}
+
+// attempted returns the release that helm-controller's last attempt was of, where the
+// condition says so. It begins the message with that, before anything of a chart's or
+// of Helm's, and gives the name as it was asked for, however long.
+func (c Condition) attempted() (namespace, name string, told bool) {
+	for _, verb := range []string{"upgrade", "install"} {
+		rest, found := strings.CutPrefix(c.Message, "Helm "+verb+" failed for release ")
+		if target, _, ends := strings.Cut(rest, " with chart "); found && ends {
+			return strings.Cut(target, "/")
+		}
+	}
+	return "", "", false
 }
