@@ -38,6 +38,7 @@ func TestB5_9_AFailureBeforeHelmRunsNeverGivesWay(t *testing.T) {
 		{"B5.9 Ready is not False", gone(three, beforeHelm(func(c *decide.Condition) { c.Status = "Unknown" }), stored("1:uninstalling")), want{decide.DropFence, decide.UninstallUnproven}},
 		{"B5.9 Ready for another reason", gone(three, beforeHelm(func(c *decide.Condition) { c.Reason = "UpgradeFailed" }), stored("1:uninstalling")), want{decide.DropFence, decide.UninstallUnproven}},
 		{"B5.9 the uninstall of a remote one", gone(remote, failing), want{verb: decide.Wait}},
+		{"B5.9 the uninstall of a remote one, its history forgotten: no local storage is asked", gone(remote, noHistory, failing), want{verb: decide.Wait}},
 		{"B5.9 the uninstall of a remote one, by Helm", gone(remote, released("UninstallFailed")), want{verb: decide.Wait}},
 		{"B5.6 failed before, and proven since", gone(noHistory, failing, stored(), released("UninstallSucceeded")), want{verb: decide.DropFence}},
 	})

@@ -264,12 +264,12 @@ func (r Release) note() (uid string, generation int64, ok bool) {
 }
 
 // notedRevision returns what was noted beside the UID: the number of the revision, and
-// when the youngest one was stored; ok is false where it is absent or damaged.
+// when the youngest one was stored; ok is false where it is absent or damaged. A number
+// that is none is zero, below which nothing is.
 func (r Release) notedRevision() (version int, youngest time.Time, ok bool) {
 	number, at, _ := strings.Cut(r.Annotations[contract.NotedRevision], "@")
 	youngest, err := time.Parse(time.RFC3339, at)
-	version = count(number)
-	return version, youngest, version > 0 && err == nil
+	return count(number), youngest, err == nil
 }
 
 // noting returns the note that [Release.notedRevision] reads.

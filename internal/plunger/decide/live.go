@@ -29,14 +29,12 @@ func giveUp(in Input) Verb {
 // removal of our fence (B10.6), and that when helm-controller remembers the
 // release again, whoever suspends (B3.4).
 func foreignSuspension(in Input) (Action, bool) {
-	if in.Release.Suspension() != Foreign {
+	remoteFence := in.Release.Spec.Remote && in.Release.Fenced() // goes at once, by the next rule (B4.6)
+	if in.Release.Suspension() != Foreign || remoteFence {
 		return Action{}, false
 	}
 	action := none("suspended by another manager (B2.2)")
 	if in.Release.Fenced() {
-		if in.Release.Spec.Remote {
-			return do(DropFence, "a remote release is not fenced, whoever suspends it (B4.6, B5.8)"), true
-		}
 		if in.Storage == nil {
 			return do(ReadStorage, "a fence under another manager's suspension may leave (B3.4)"), true
 		}
@@ -308,10 +306,10 @@ func contradictedFence(in Input) (Action, bool) {
 // owed reports whether a recovery of ours has not come to its end: the revision
 // that we rewrote is still the latest, or the one that we deleted was not replaced.
 // Once a release was stored above it, the one that we rewrote stays for as long as the
-// history reaches, and says nothing found more.
+// history reaches, and says nothing any more.
 func owed(in Input) bool {
 	latest, found := in.Storage.Latest()
-	if found && latest.RepairedByUs || in.Memory.Recovering {
+	if latest.RepairedByUs || in.Memory.Recovering {
 		return true
 	}
 	if found && latest.UID == in.Release.Annotations[contract.RequestedUID] {

@@ -124,5 +124,5 @@ func (c Condition) attempted() (namespace, name string, told bool) {
 			return strings.Cut(target, "/")
 		}
 	}
-	return "", "", false
+	return namespace, name, false
 }

@@ -217,20 +217,20 @@ func (n noLists) RoundTrip(req *http.Request) (*http.Response, error) {
 func TestB5_6a_AnAssumedUninstallIsTold(t *testing.T) {
 	t.Parallel()
 	b := shared
-	key := b.namespace(t, "assumed", 1)[0]
+	key := b.Releases(t, "assumed", 1)[0]
 	must(t, b.Edit(t.Context(), key, addFence))
-	hr := b.release(t, key)
+	hr := b.Live(t, key)
 	stored, err := b.Revisions(t.Context(), hr)
 	must(t, err)
 	must(t, b.Client.Delete(t.Context(), &stored[0]))
 	must(t, b.Delete(t.Context(), key))
-	b.until(t, key, through)
+	b.Await(t, key, through)
 	b.start(t, key.Namespace, decide.Repair)
-	if note := b.told(t, key, decide.UninstallUnproven); !strings.Contains(note, "only assumed") {
+	if note := b.Told(t, key, decide.UninstallUnproven); !strings.Contains(note, "only assumed") {
 		t.Errorf("said %q", note)
 	}
-	must(t, b.Gone(t.Context(), key, settle))
-	if left := b.left(t, hr); len(left.Chart) == 0 {
+	must(t, b.Gone(t.Context(), key, plungertest.Settle))
+	if left := b.Left(t, hr); len(left.Chart) == 0 {
 		t.Error("nothing was left behind: then there was nothing to tell")
 	}
 }
