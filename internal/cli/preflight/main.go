@@ -12,8 +12,10 @@
 package preflight
 
 import (
+	"context"
 	"errors"
 	"os"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -50,6 +52,8 @@ const (
 type command struct {
 	env     Env
 	printer *ui.Printer
+	// backlog is what the printer writes into; it is flushed at the end.
+	backlog *ui.Backlog
 	options options
 	// redact knows the kubeconfig's credentials and, in a run, every Secret
 	// value of the chart.
@@ -60,11 +64,10 @@ type command struct {
 
 // Main runs the command and returns its exit code. It never ends the process
 // itself: the lock is held until the deferred calls of its caller have run.
-func Main(env Env) int {
+func Main(env Env) (code int) {
 	render.Quiet()
-	c := &command{env: env, redact: &redact.Redactor{}}
-	c.printer = ui.New(ui.Detect(env.Stdout, env.Stderr, ui.Text, env.Getenv))
-	defer func() { c.printer.Close() }()
+	c := newCommand(env)
+	defer func() { c.finish(code) }()
 	root := c.root()
 	root.SetArgs(env.Args)
 	root.SetOut(env.Stdout)
@@ -90,6 +93,33 @@ func Main(env Env) int {
 	c.printer.Error(err, hint)
 	c.printer.End(exitIncomplete, err.Error(), hint)
 	return exitIncomplete
+}
+
+func newCommand(env Env) *command {
+	c := &command{env: env, redact: &redact.Redactor{}, backlog: ui.NewBacklog()}
+	c.printer = c.printerOf(ui.Text)
+	return c
+}
+
+func (c *command) printerOf(format ui.Format) *ui.Printer {
+	options := ui.Detect(c.env.Stdout, c.env.Stderr, format, c.env.Getenv)
+	options.Out, options.Err = c.backlog.Writer(options.Out), c.backlog.Writer(options.Err)
+	return ui.New(options)
+}
+
+// patience is how long a terminal that is held up keeps the process that a signal
+// ended. Any other end waits until everything is told: it can be a UID that nothing
+// else records.
+const patience = 2 * time.Second
+
+func (c *command) finish(code int) {
+	c.printer.Close()
+	ctx, cancel := context.Background(), func() {}
+	if code > 128 {
+		ctx, cancel = context.WithTimeout(ctx, patience)
+	}
+	defer cancel()
+	c.backlog.Flush(ctx)
 }
 
 const usage = `Usage:

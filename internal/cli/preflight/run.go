@@ -40,7 +40,7 @@ func (c *command) preflight() error {
 // printAs goes on in the chosen format.
 func (c *command) printAs(format string) {
 	c.printer.Close()
-	c.printer = ui.New(ui.Detect(c.env.Stdout, c.env.Stderr, ui.Format(format), c.env.Getenv))
+	c.printer = c.printerOf(ui.Format(format))
 }
 
 // runConfig reads the inputs, each of them once, and builds the client from the
