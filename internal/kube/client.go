@@ -31,9 +31,9 @@ type Options struct {
 	Dir string
 	// UserAgent names the program in audit logs; by default "holdfast".
 	UserAgent string
-	// Warn is given the text of every Warning header, as the server wrote it:
-	// redact and escape it. It may be called from several goroutines. Nil drops
-	// them.
+	// Warn is given the text of every Warning header but a create's, as the server
+	// wrote it: redact and escape it. It may be called from several goroutines, and
+	// must not block: the request returns after it. Nil drops them.
 	Warn func(text string)
 }
 

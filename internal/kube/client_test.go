@@ -253,3 +253,24 @@ func TestA4_2b_Warnings(t *testing.T) {
 		t.Errorf("got %q", warned)
 	}
 }
+
+// A2.5, A4.1: a create's answer is there before anybody tells what the server warned
+// of: a terminal that is held up would keep the UID from the disk. The warnings come
+// with it.
+func TestA2_5_WarningsOfACreateComeWithItsOutcome(t *testing.T) {
+	for code, want := range map[int]Outcome{201: Acknowledged, 403: Rejected, 500: Unknown} {
+		network := &answers{code: code, header: http.Header{"Audit-Id": {"echo"}, "Warning": {`299 - "would violate PodSecurity"`}}, body: bodies(code)["object"]}
+		if code != 201 {
+			network.body = bodies(code)["status"]
+		}
+		told := false
+		c, err := newForConfig(&rest.Config{Host: "http://cluster.invalid", Transport: network}, Options{Warn: func(string) { told = true }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		created := c.Create(t.Context(), testCreate())
+		if created.Outcome != want || strings.Join(created.Warnings, "|") != "would violate PodSecurity" || told {
+			t.Errorf("%d: %v with the warnings %q, told before: %v: %v", code, created.Outcome, created.Warnings, told, created.Err)
+		}
+	}
+}

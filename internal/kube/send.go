@@ -76,9 +76,20 @@ type opaque struct{ r io.Reader }
 
 func (o opaque) Read(p []byte) (int, error) { return o.r.Read(p) }
 
-// send carries out a call. A call with a body is at most one request on the
-// wire; a read may be repeated by client-go when the server asks for it.
+// send carries out a call whose warnings can be told at once.
 func (c *Client) send(ctx context.Context, call call) answer {
+	got := c.carryOut(ctx, call)
+	for _, text := range got.warnings {
+		if c.warn != nil {
+			c.warn(text)
+		}
+	}
+	return got
+}
+
+// carryOut carries out a call. A call with a body is at most one request on the
+// wire; a read may be repeated by client-go when the server asks for it.
+func (c *Client) carryOut(ctx context.Context, call call) answer {
 	if call.auditID == "" {
 		call.auditID = NewAuditID()
 	}
@@ -98,11 +109,6 @@ func (c *Client) send(ctx context.Context, call call) answer {
 		return err
 	})
 	got.read(x, err)
-	for _, text := range got.warnings {
-		if c.warn != nil {
-			c.warn(text)
-		}
-	}
 	return got
 }
 

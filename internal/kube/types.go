@@ -71,6 +71,9 @@ type Created struct {
 	// Err is nil when Acknowledged, otherwise *Refused, *NotSent or
 	// *UnknownOutcome. Redact it before it is written anywhere.
 	Err error
+	// Warnings are the answer's Warning headers. Options.Warn is not given them: tell
+	// them when the outcome is durable, since telling can be held up (A2.5).
+	Warnings []string
 }
 
 // Meta is what a read keeps of an object: identity, never contents (A6.8).

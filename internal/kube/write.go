@@ -33,7 +33,10 @@ func (c *Client) Create(ctx context.Context, want CreateRequest) Created {
 	if err := errors.Join(ctx.Err(), want.incomplete()); err != nil {
 		return classify(want, answer{call: request, err: err})
 	}
-	return classify(want, c.send(context.WithoutCancel(ctx), request))
+	got := c.carryOut(context.WithoutCancel(ctx), request)
+	created := classify(want, got)
+	created.Warnings = got.warnings
+	return created
 }
 
 // incomplete returns why the request could not be recognised again.

@@ -87,14 +87,21 @@ type NotDurable struct {
 	// Unrecorded is the object whose UID is in memory and not on the disk;
 	// empty when there is none.
 	Unrecorded identity.Object
+	// Beside is what would have ended the run if its record had succeeded; nil when
+	// nothing would. It is told and not unwrapped: this end is not that one.
+	Beside error
 }
 
 // Error names the lost record and the object that it would have proven.
 func (n *NotDurable) Error() string {
-	if n.Unrecorded.UID == "" {
-		return fmt.Sprintf("recording the evidence failed, so nothing more is sent or deleted: %v", n.Err)
+	text := "recording the evidence failed, so nothing more is sent or deleted"
+	if n.Unrecorded.UID != "" {
+		text = fmt.Sprintf("recording %s failed, so nothing more is sent or deleted, and this line is the only record of its UID", n.Unrecorded)
 	}
-	return fmt.Sprintf("recording %s failed, so nothing more is sent or deleted, and this line is the only record of its UID: %v", n.Unrecorded, n.Err)
+	if n.Beside != nil {
+		text = n.Beside.Error() + "; and " + text
+	}
+	return text + ": " + n.Err.Error()
 }
 
 // Unwrap returns the failed call's error.

@@ -190,11 +190,11 @@ func (m *model) TryCreate(_ context.Context, place identity.Object, body []byte)
 }
 
 func (m *model) Create(ctx context.Context, want kube.CreateRequest) kube.Created {
+	if err := ctx.Err(); err != nil {
+		return kube.Created{Outcome: kube.Unsent, Err: &kube.NotSent{Answer: kube.Answer{Verb: "create", Object: want.Place}, Cause: err}}
+	}
 	defer m.begin()()
 	m.note("create", want.Place.Kind)
-	if ctx.Err() != nil {
-		return kube.Created{Err: errors.New("the create's context is done: a signal would make it uncertain for ever (A4.1)")}
-	}
 	given, other := m.creates[m.created]
 	m.created++
 	object := want.Place

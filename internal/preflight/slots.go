@@ -62,8 +62,8 @@ func newJob(slot render.Slot, object identity.Object) (*job, error) {
 }
 
 // create makes one slot: its marker is durable before the one request leaves, and
-// its outcome before anything else is sent. Between the two no signal and no
-// timeout is looked at: a marker without a request would be uncertain for ever.
+// its outcome before anything else is sent, or anybody hears of what the API server
+// warned of: a terminal that is held up must not keep an outcome from the disk.
 func (a *attempt) create(ctx context.Context, slot render.Slot) (identity.Object, error) {
 	if err := stopped(ctx, a.Timeout); err != nil {
 		return identity.Object{}, err
@@ -77,23 +77,49 @@ func (a *attempt) create(ctx context.Context, slot render.Slot) (identity.Object
 	if err := a.records.Start(slot.Name, auditID, time.Now()); err != nil {
 		return identity.Object{}, &NotDurable{Err: err}
 	}
+	// What stops the run while the marker is made durable keeps the request from
+	// leaving (A4.1). That is recorded like any refusal, since a marker alone would be
+	// uncertain for ever, and the run ends as it would have before.
+	end := stopped(ctx, a.Timeout)
 	created, answered := a.send(ctx, kube.CreateRequest{Place: slot.Object, Body: body, AuditID: auditID, Nonce: a.nonce})
 	if !answered {
 		return identity.Object{}, &Uncertain{Slot: slot.Name, Object: slot.Object, AuditID: auditID, Reason: "a second signal ended the wait for its answer"}
 	}
-	return a.settle(slot, auditID, created)
+	object, err := a.settle(slot, auditID, created)
+	for _, text := range created.Warnings {
+		a.Report.Warn("the API server says: " + a.Redact.String(text))
+	}
+	var rejected *Rejected
+	if end != nil && errors.As(err, &rejected) {
+		return object, end
+	}
+	return object, err
 }
 
-// send carries out the create under a context that no signal and no timeout
-// ends: kube bounds the wait for its answer (75 s), and the second signal
-// abandons it here (A4.1).
+// send carries out the create. A context that is done sends nothing, and that is
+// answered here and now; one that ends later does not cancel the request: kube bounds
+// the wait for its answer (75 s), and the second signal abandons it here (A4.1).
 func (a *attempt) send(ctx context.Context, request kube.CreateRequest) (kube.Created, bool) {
+	if ctx.Err() != nil {
+		return a.Cluster.Create(ctx, request), true
+	}
 	answer := make(chan kube.Created, 1)
-	go func() { answer <- a.Cluster.Create(context.WithoutCancel(ctx), request) }()
+	go func() { answer <- a.Cluster.Create(ctx, request) }()
+	return awaited(answer, a.GiveUp)
+}
+
+// awaited returns the answer, and false when it was given up. An answer that has
+// arrived counts, though the second signal came with it.
+func awaited(answer <-chan kube.Created, giveUp <-chan struct{}) (kube.Created, bool) {
 	select {
 	case created := <-answer:
 		return created, true
-	case <-a.GiveUp:
+	case <-giveUp:
+	}
+	select {
+	case created := <-answer:
+		return created, true
+	default:
 		return kube.Created{}, false
 	}
 }
@@ -112,8 +138,7 @@ func (a *attempt) untilGivenUp(ctx context.Context) (context.Context, context.Ca
 	return outlasting, cancel
 }
 
-// settle makes the outcome durable before anybody acts on it, or hears of it: a
-// terminal that is held up must not keep an outcome from the disk.
+// settle makes the outcome durable before anybody acts on it, or hears of it.
 func (a *attempt) settle(slot render.Slot, auditID string, created kube.Created) (identity.Object, error) {
 	if created.Outcome == kube.Acknowledged {
 		object := created.Meta.Object
@@ -125,17 +150,24 @@ func (a *attempt) settle(slot render.Slot, auditID string, created kube.Created)
 	}
 	reason := a.Redact.String(created.Err.Error())
 	defer a.Report.Slot(string(slot.Name), created.Outcome.String(), reason, Bad)
+	return identity.Object{}, a.settleWithout(slot, auditID, created, reason)
+}
+
+// settleWithout records that there is no acknowledgement. The refusal is the fact, and
+// the error's text is for people: a disk that takes only one of them keeps the fact.
+func (a *attempt) settleWithout(slot render.Slot, auditID string, created kube.Created, reason string) error {
+	var end error = &Uncertain{Slot: slot.Name, Object: slot.Object, AuditID: auditID, Reason: reason}
+	if created.Outcome == kube.Rejected || created.Outcome == kube.Unsent {
+		end = &Rejected{Slot: slot.Name, Object: slot.Object, Reason: reason}
+		rejection := journal.Rejection{Code: created.Code, Reason: a.Redact.String(created.Reason), NotSent: created.Outcome == kube.Unsent}
+		if err := a.records.Reject(slot.Name, rejection, time.Now()); err != nil {
+			return &NotDurable{Err: err, Beside: end}
+		}
+	}
 	if err := a.records.CreateError(slot.Name, reason); err != nil {
-		return identity.Object{}, &NotDurable{Err: err}
+		return &NotDurable{Err: err, Beside: end}
 	}
-	if created.Outcome != kube.Rejected && created.Outcome != kube.Unsent {
-		return identity.Object{}, &Uncertain{Slot: slot.Name, Object: slot.Object, AuditID: auditID, Reason: reason}
-	}
-	rejection := journal.Rejection{Code: created.Code, Reason: a.Redact.String(created.Reason), NotSent: created.Outcome == kube.Unsent}
-	if err := a.records.Reject(slot.Name, rejection, time.Now()); err != nil {
-		return identity.Object{}, &NotDurable{Err: err}
-	}
-	return identity.Object{}, &Rejected{Slot: slot.Name, Object: slot.Object, Reason: reason}
+	return end
 }
 
 // release lets a suspended Job run: the release is durable before the one patch

@@ -45,7 +45,7 @@ func bounded() space {
 		},
 		befores: []explore.Width{explore.First},
 		bases:   1, interrupted: 3, twice: 0, stride: 400,
-		boundaries: 2904, images: 644, visible: 54, states: 53_926, cleanups: 15_221,
+		boundaries: 2904, images: 734, visible: 54, states: 56_104, cleanups: 15_255,
 	}
 }
 
