@@ -35,13 +35,19 @@ func forms(value []byte) [][]byte {
 	}
 	var all [][]byte
 	for _, p := range plain {
-		all = append(all, p)
-		all = append(all, hexed(p)...)
-		all = append(all, based(p)...)
-		all = append(all, percent(string(p))...)
-		all = append(all, quoted(string(p))...)
+		all = append(all, Encodings(p)...)
 	}
 	return all
+}
+
+// Encodings returns the ways in which programs write the value into another text: as
+// it is, in hex, in base64, in a URL, in a string literal. None is shorter than the
+// value.
+func Encodings(value []byte) [][]byte {
+	all := append([][]byte{value}, hexed(value)...)
+	all = append(all, based(value)...)
+	all = append(all, percent(string(value))...)
+	return append(all, quoted(string(value))...)
 }
 
 func hexed(p []byte) [][]byte {

@@ -1,14 +1,16 @@
 package render
 
 import (
-	"encoding/base64"
+	"bytes"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/holdfast-project/holdfast/internal/identity"
+	"github.com/holdfast-project/holdfast/internal/redact"
 )
 
 // minEmbedded is the shortest Secret value that is looked for inside a longer
@@ -89,10 +91,29 @@ func isSecret(literal string, secrets [][]byte) bool {
 	return slices.ContainsFunc(secrets, func(value []byte) bool { return literal == string(value) })
 }
 
-// holdsSecret: a Secret's value stands in the literal, raw or in base64.
+// holdsSecret: a Secret's value stands in the literal, in any way in which a template
+// writes one into another text, or a short one as the password of a URL.
 func holdsSecret(literal string, secrets [][]byte) bool {
 	return slices.ContainsFunc(secrets, func(value []byte) bool {
-		return len(value) >= minEmbedded &&
-			(strings.Contains(literal, string(value)) || strings.Contains(literal, base64.StdEncoding.EncodeToString(value)))
+		if len(value) < minEmbedded {
+			return isPassword(literal, value)
+		}
+		// One of a file often ends with a line break that a template trims.
+		trimmed := bytes.TrimSpace(value)
+		return holds(literal, value) || len(trimmed) >= minEmbedded && holds(literal, trimmed)
+	})
+}
+
+func holds(literal string, value []byte) bool {
+	// No way to write it is shorter than the value itself.
+	return len(value) <= len(literal) &&
+		slices.ContainsFunc(redact.Encodings(value), func(form []byte) bool { return strings.Contains(literal, string(form)) })
+}
+
+// isPassword: the password of a URL in the literal is the value. It is the whole
+// password, since a short value stands in many a longer word by chance.
+func isPassword(literal string, value []byte) bool {
+	return strings.Contains(literal, "://") && slices.ContainsFunc(redact.Encodings(value), func(form []byte) bool {
+		return regexp.MustCompile(`[A-Za-z][A-Za-z0-9+.-]*://[^\s:/@]*:` + regexp.QuoteMeta(string(form)) + "@").MatchString(literal)
 	})
 }
