@@ -7,6 +7,7 @@ import (
 
 	"github.com/holdfast-project/holdfast/internal/durable"
 	"github.com/holdfast-project/holdfast/internal/strictjson"
+	"github.com/holdfast-project/holdfast/internal/ui"
 )
 
 // maxKubeconfigBytes bounds a kubeconfig; with a dozen embedded certificates one
@@ -49,7 +50,7 @@ func readProtected(flag, path string, max int64) (protected, error) {
 func badInput(flag, path string, cause error) error {
 	hint := ""
 	if errors.Is(cause, durable.ErrMode) {
-		hint = "chmod 600 " + path
+		hint = ui.Quote([]string{"chmod", "600", absolute(path)})
 	}
 	return &refusal{sentence: fmt.Sprintf("reading --%s %s: %v", flag, path, cause), hint: hint, cause: cause}
 }
