@@ -2,6 +2,7 @@ package preflight
 
 import (
 	"context"
+	"errors"
 
 	"github.com/holdfast-project/holdfast/internal/evidence"
 	run "github.com/holdfast-project/holdfast/internal/preflight"
@@ -21,11 +22,22 @@ func (c *command) resume() error {
 	config, inventory, err := c.resumeConfig(signals, dir)
 	if err != nil {
 		_ = dir.Close()
-		return err
+		return c.refuseResume(signals, inventory, err)
 	}
 	outcome, err := run.Resume(signals.first, config, dir, inventory)
 	c.printer.Close()
 	return c.endRun(signals, outcome, err)
+}
+
+// refuseResume ends a resume whose inputs are refused. Once the evidence is accepted
+// the cleanup command goes with it (A4.1); where it is not, that would be refused too.
+func (c *command) refuseResume(signals *interrupts, accepted *evidence.Inventory, err error) error {
+	var refused *refusal
+	if accepted == nil || !errors.As(err, &refused) {
+		return err
+	}
+	outcome := run.Outcome{Directory: accepted.Journal.Directory.Path, HelperRetained: accepted.Parameters.HelperRetained}
+	return c.endRun(signals, outcome, &run.Refusal{Sentence: refused.sentence, Hint: refused.hint, Err: err})
 }
 
 // resumeConfig accepts the evidence before it reads anything else. The recorded
