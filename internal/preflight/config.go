@@ -50,10 +50,16 @@ type Config struct {
 	// Redact knows the kubeconfig's credentials; the run adds every Secret
 	// value that the chart renders. No request is under way when it does.
 	Redact *redact.Redactor
+	// Escape makes the control characters of a text visible: what a webhook says is
+	// kept in files that a person shows on a terminal.
+	Escape func(text string) string
 	// GiveUp is closed by the second signal: no request in flight is awaited any
 	// longer.
 	GiveUp <-chan struct{}
 }
+
+// safe is a text of the cluster's as a file of the evidence may hold it.
+func (c Config) safe(text string) string { return c.Escape(c.Redact.String(text)) }
 
 // Mark says how a slot's phase is meant.
 type Mark int

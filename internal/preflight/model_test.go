@@ -203,7 +203,7 @@ func (m *model) Create(ctx context.Context, want kube.CreateRequest) kube.Create
 		m.objects = append(m.objects, &stored{object: object, nonce: want.Nonce})
 	}
 	if other {
-		return kube.Created{Outcome: given.outcome, Code: codeOf(given.outcome), Reason: cmp.Or(given.reason, "Injected"), Err: errors.New("injected")}
+		return kube.Created{Outcome: given.outcome, Code: codeOf(given.outcome), Reason: cmp.Or(given.reason, "Injected"), Err: errors.New("injected: " + given.reason)}
 	}
 	return kube.Created{Outcome: kube.Acknowledged, Code: 201, Meta: kube.Meta{Object: object, Nonce: want.Nonce, CreationTimestamp: "2026-01-02T03:04:05Z"}}
 }
@@ -376,9 +376,12 @@ func config(t *testing.T, m *model, profile []byte) Config {
 		Context: "prod", Namespace: "shop", Release: "shop",
 		Chart: "../../examples/chart", Values: []byte(values), ValuesName: "values.yaml", Profile: profile,
 		Image: "registry.example/demo@" + digest, Timeout: time.Minute,
-		Cluster: m, Index: noIndex, Report: &silent{}, Redact: &redact.Redactor{}, GiveUp: make(chan struct{}),
+		Cluster: m, Index: noIndex, Report: &silent{}, Redact: &redact.Redactor{}, Escape: visible, GiveUp: make(chan struct{}),
 	}
 }
+
+// visible stands for what the command escapes with.
+func visible(text string) string { return strings.ReplaceAll(text, "\u009b", `\x9b`) }
 
 // expectation is what a cleanup of that run says of itself.
 func expectation(c Config) evidence.Expectation {

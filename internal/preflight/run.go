@@ -245,7 +245,7 @@ func (r *run) cleanUp(ctx context.Context, cause error) error {
 		return &Unfinished{Cause: cause, Err: err}
 	}
 	outcome, err := cleanup.Run(ctx, cleanup.Config{
-		Inventory: inventory, Cluster: r.Cluster, Record: record, Redact: r.Redact.String, Progress: r.progress,
+		Inventory: inventory, Cluster: r.Cluster, Record: record, Redact: r.safe, Progress: r.progress,
 	})
 	switch {
 	case errors.Is(err, context.Canceled) && cause != nil:

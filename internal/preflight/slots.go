@@ -148,7 +148,7 @@ func (a *attempt) settle(slot render.Slot, auditID string, created kube.Created)
 		a.Report.Slot(string(slot.Name), "created", object.String(), Busy)
 		return object, nil
 	}
-	reason := a.Redact.String(created.Err.Error())
+	reason := a.safe(created.Err.Error())
 	defer a.Report.Slot(string(slot.Name), created.Outcome.String(), reason, Bad)
 	return identity.Object{}, a.settleWithout(slot, auditID, created, reason)
 }
@@ -159,7 +159,7 @@ func (a *attempt) settleWithout(slot render.Slot, auditID string, created kube.C
 	var end error = &Uncertain{Slot: slot.Name, Object: slot.Object, AuditID: auditID, Reason: reason}
 	if created.Outcome == kube.Rejected || created.Outcome == kube.Unsent {
 		end = &Rejected{Slot: slot.Name, Object: slot.Object, Reason: reason}
-		rejection := journal.Rejection{Code: created.Code, Reason: a.Redact.String(created.Reason), NotSent: created.Outcome == kube.Unsent}
+		rejection := journal.Rejection{Code: created.Code, Reason: a.safe(created.Reason), NotSent: created.Outcome == kube.Unsent}
 		if err := a.records.Reject(slot.Name, rejection, time.Now()); err != nil {
 			return &NotDurable{Err: err, Beside: end}
 		}

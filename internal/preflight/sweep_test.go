@@ -415,6 +415,31 @@ func TestReasonOfARefusal(t *testing.T) {
 	}
 }
 
+// A7.1: a webhook words what it refuses as it likes, a create and a deletion alike. No
+// file that a person shows on a terminal holds a control character of it.
+func TestA7_1_EvidenceHoldsNoControlCharacter(t *testing.T) {
+	const words, seen = "no\u009b2J", `no\x9b2J`
+	for name, prepare := range map[string]func(*model){
+		"create":   func(m *model) { m.creates[3] = answer{outcome: kube.Rejected, reason: words} },
+		"unknown":  func(m *model) { m.creates[3] = answer{outcome: kube.Unknown, reason: words} },
+		"deletion": func(m *model) { m.refused = errors.New(words) },
+	} {
+		one := try(t, exampleProfile(t), func(one *trial) { prepare(one.model) })
+		kept := 0
+		for path, content := range one.model.disk.Files() {
+			if strings.Contains(content, "\u009b") {
+				t.Errorf("%s: %s holds it: %q", name, path, content)
+			}
+			if strings.Contains(content, seen) || strings.Contains(content, strings.ReplaceAll(seen, `\`, `\\`)) {
+				kept++
+			}
+		}
+		if kept == 0 {
+			t.Errorf("%s: the words are not kept", name)
+		}
+	}
+}
+
 // A6.8: what refuses a deletion of the run's own cleanup may quote a Secret: it gets
 // all of it.
 func TestRefusedDeletionIsShownWithoutSecrets(t *testing.T) {

@@ -104,7 +104,7 @@ func recordRun(t *testing.T, album *explore.Album, planned []explore.Slot, s sce
 			Chart: "../../examples/chart", Values: []byte(values), ValuesName: "values.yaml", Profile: profile,
 			Image: "registry.example/demo@" + digest, Timeout: time.Minute,
 			Cluster: target, Index: func(context.Context, string, string) ([]string, error) { return nil, nil },
-			Report: silent{}, Redact: &redact.Redactor{}, GiveUp: make(chan struct{}),
+			Report: silent{}, Redact: &redact.Redactor{}, Escape: func(s string) string { return s }, GiveUp: make(chan struct{}),
 		}
 		var refusal *preflight.Refusal
 		if _, err := preflight.Run(context.Background(), config); err == nil || errors.As(err, &refusal) {

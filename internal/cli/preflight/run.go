@@ -87,7 +87,7 @@ func (c *command) attemptConfig(signals *interrupts, kubeconfig protected, self 
 		Context: o.context, Namespace: o.namespace, Release: o.release,
 		Chart: o.chart, Values: values.data, ValuesName: filepath.Base(values.path), Profile: profile,
 		Image: o.image, Timeout: o.timeout,
-		Cluster: client, Index: imageindex.Listed, Report: runReporter{c.printer}, Redact: c.redact, GiveUp: signals.second.Done(),
+		Cluster: client, Index: imageindex.Listed, Report: runReporter{c.printer}, Redact: c.redact, Escape: ui.Escape, GiveUp: signals.second.Done(),
 	}, nil
 }
 
