@@ -46,7 +46,7 @@ type Parameters struct {
 	Release          string           `json:"release"`
 	Profile          Asset            `json:"profile"`
 	Chart            Asset            `json:"chart"`
-	Values           Asset            `json:"values"`
+	Values           Stretched        `json:"values"`
 	Images           []Image          `json:"images"`
 	TimeoutSeconds   int64            `json:"timeoutSeconds"`
 	FileSystem       FileSystem       `json:"fileSystem"`

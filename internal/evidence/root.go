@@ -136,7 +136,7 @@ func RequireParameters(p *Parameters) error {
 		{"release", p.Release != ""},
 		{"profile", p.Profile.Name != "" && validSum(p.Profile.SHA256)},
 		{"chart", p.Chart.Name != "" && validSum(p.Chart.SHA256)},
-		{"values", p.Values == Asset{} || validSum(p.Values.SHA256)},
+		{"values", p.Values.valid()},
 		{"images", validImages(p.Images)},
 		{"timeoutSeconds", p.TimeoutSeconds > 0},
 		{"fileSystem", p.FileSystem.Type != ""},

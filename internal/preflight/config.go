@@ -36,7 +36,10 @@ type Config struct {
 	Chart      string
 	Values     []byte
 	ValuesName string
-	Profile    []byte
+	// StretchIterations is what the values' digest costs; 0 for
+	// evidence.StretchIterations, and little in a test of many runs.
+	StretchIterations int
+	Profile           []byte
 	// Image is the candidate as NAME@sha256:….
 	Image string
 	// Timeout bounds the run from its first create to its last Job, in whole

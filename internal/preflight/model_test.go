@@ -374,7 +374,7 @@ func config(t *testing.T, m *model, profile []byte) Config {
 		Executable:     func() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader("helper")), nil },
 		KubeconfigPath: "/kubeconfig", KubeconfigSHA256: sum("kubeconfig"),
 		Context: "prod", Namespace: "shop", Release: "shop",
-		Chart: "../../examples/chart", Values: []byte(values), ValuesName: "values.yaml", Profile: profile,
+		Chart: "../../examples/chart", Values: []byte(values), ValuesName: "values.yaml", StretchIterations: 1, Profile: profile,
 		Image: "registry.example/demo@" + digest, Timeout: time.Minute,
 		Cluster: m, Index: noIndex, Report: &silent{}, Redact: &redact.Redactor{}, Escape: visible, GiveUp: make(chan struct{}),
 	}

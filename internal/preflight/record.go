@@ -1,6 +1,7 @@
 package preflight
 
 import (
+	"cmp"
 	"errors"
 	"io/fs"
 	"path/filepath"
@@ -32,8 +33,14 @@ func (r *run) record() error {
 }
 
 func (r *run) makeDirectory() error {
+	parameters := r.parameters(r.rendered.Sources)
+	iterations := cmp.Or(r.StretchIterations, evidence.StretchIterations)
+	var err error
+	if parameters.Values, err = evidence.Stretch(r.ValuesName, r.Values, newNonce(), iterations); err != nil {
+		return refuseBecause(err, "", "making the evidence directory")
+	}
 	j, err := journal.Create(r.Files, r.Directory, journal.Setup{
-		Parameters:      r.parameters(r.rendered.Sources),
+		Parameters:      parameters,
 		Executable:      r.Executable,
 		AllowFileSystem: r.AllowFileSystem,
 	})
@@ -79,22 +86,16 @@ func (r *run) withoutAttempt() string {
 	return "nothing was created in the cluster: correct the cause and " + startAnew
 }
 
+// parameters are all but the values' digest, whose salt is chosen once.
 func (r *run) parameters(from render.Sources) evidence.Parameters {
-	asset := func(name string, a render.Asset) evidence.Asset {
-		if name == "" {
-			name = a.Name
-		}
-		return evidence.Asset{Name: name, Version: a.Version, SHA256: a.SHA256}
-	}
 	return evidence.Parameters{
 		Kubeconfig:       r.KubeconfigPath,
 		KubeconfigSHA256: r.KubeconfigSHA256,
 		Context:          r.Context,
 		Namespace:        r.Namespace,
 		Release:          r.Release,
-		Profile:          asset("", from.Profile),
-		Chart:            asset("", from.Chart),
-		Values:           asset(r.ValuesName, from.Values),
+		Profile:          evidence.Asset(from.Profile),
+		Chart:            evidence.Asset(from.Chart),
 		Images:           []evidence.Image{{Role: "controller", Reference: from.Image.String()}},
 		TimeoutSeconds:   int64(r.Timeout / time.Second),
 		Helper:           r.Helper,

@@ -71,7 +71,8 @@ func (r *run) checkInterrupted(context.Context) error {
 }
 
 // compareInputs refuses other inputs than the recorded ones before the cluster is
-// asked anything. Rendering compares again: a file may change in between.
+// asked anything. Rendering compares again, since a file may change in between; the
+// values were read once.
 func (r *run) compareInputs(context.Context) error {
 	inputs, err := r.inputs()
 	if err != nil {
@@ -81,14 +82,18 @@ func (r *run) compareInputs(context.Context) error {
 	if err != nil {
 		return refuseBecause(err, "", "reading the inputs")
 	}
-	return r.sameInputs(sources)
+	same, err := r.earlier.Parameters.Values.Matches(r.Values)
+	if err != nil {
+		return refuseBecause(err, "", "reading the inputs")
+	}
+	return r.sameInputs(sources, same)
 }
 
 // sameAttempt compares what was rendered: the very bytes that the objects are
 // made from, and the slots, since a chart may ask what the cluster can do and
 // leave an optional one out.
 func (r *run) sameAttempt() error {
-	if err := r.sameInputs(r.rendered.Sources); err != nil {
+	if err := r.sameInputs(r.rendered.Sources, true); err != nil {
 		return err
 	}
 	was, is := slotNames(r.earlier.Plans[0].Slots), slotNames(r.plan().Slots)
@@ -106,8 +111,11 @@ func slotNames(slots []evidence.PlannedSlot) string {
 	return strings.Join(names, ", ")
 }
 
-func (r *run) sameInputs(sources render.Sources) error {
+func (r *run) sameInputs(sources render.Sources, sameValues bool) error {
 	changed := changes(r.earlier.Parameters, r.parameters(sources))
+	if !sameValues {
+		changed = append(changed, "the values file is not that of the original run: its digest is not the one in "+evidence.ParametersFile)
+	}
 	if len(changed) == 0 {
 		return nil
 	}
@@ -121,7 +129,6 @@ func changes(recorded, given evidence.Parameters) (changed []string) {
 	for _, input := range []struct{ name, recorded, given string }{
 		{"profile", recorded.Profile.SHA256, given.Profile.SHA256},
 		{"chart", recorded.Chart.SHA256, given.Chart.SHA256},
-		{"values file", recorded.Values.SHA256, given.Values.SHA256},
 	} {
 		if input.recorded != input.given {
 			changed = append(changed, fmt.Sprintf("the %s is not that of the original run: its SHA-256 is %s, and %s records %s",

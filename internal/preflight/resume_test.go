@@ -202,6 +202,30 @@ func TestA4_7_OtherInputsRefuse(t *testing.T) {
 	}
 }
 
+// A3.3: neither the evidence nor a refusal tells a plain digest of the values: of a
+// file whose template is known it would let a short password be guessed. What is
+// recorded costs its full price in a run.
+func TestA3_3_NoPlainDigestOfTheValues(t *testing.T) {
+	whole := try(t, exampleProfile(t), func(one *trial) { one.config.StretchIterations = 0 })
+	base := dies(t, exampleProfile(t), evidence.StartedFile(identity.SlotWorker)).cleaned(t)
+	other := values + " "
+	refused := base.resume(t, func(one *trial) { one.config.Values = []byte(other) })
+	for _, digest := range []string{sum(values), sum(other)} {
+		for path, content := range whole.model.disk.Files() {
+			if strings.Contains(content, digest) {
+				t.Errorf("%s holds it", path)
+			}
+		}
+		if refused.err == nil || strings.Contains(refused.err.Error(), digest) {
+			t.Errorf("the refusal is %v", refused.err)
+		}
+	}
+	recorded := whole.outcome.Inventory.Parameters.Values
+	if same, err := recorded.Matches([]byte(values)); !same || err != nil || recorded.Iterations != evidence.StretchIterations {
+		t.Errorf("%+v matches: %v, %v", recorded, same, err)
+	}
+}
+
 // A4.7, A6.15: an uncertain create refuses until the release owner has stated how
 // it was reconciled; then the resume ends with exit 3, and .upgrade-lock stays.
 func TestA4_7_UncertainRefusesUntilReconciled(t *testing.T) {

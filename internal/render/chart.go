@@ -17,8 +17,6 @@ import (
 	"helm.sh/helm/v4/pkg/chart/v2/loader"
 	chartutil "helm.sh/helm/v4/pkg/chart/v2/util"
 	"helm.sh/helm/v4/pkg/engine"
-
-	"github.com/holdfast-project/holdfast/internal/strictjson"
 )
 
 // Asset is an input file or tree, named for people and bound by its digest. It
@@ -138,9 +136,4 @@ func capabilities(given Capabilities) (*common.Capabilities, error) {
 func sources(files map[string]string) []string {
 	paths := slices.Sorted(maps.Keys(files))
 	return slices.DeleteFunc(paths, func(path string) bool { return strings.HasSuffix(path, "NOTES.txt") })
-}
-
-// valuesAsset digests the values as they were read.
-func valuesAsset(data []byte) Asset {
-	return Asset{Name: "values", SHA256: strictjson.Sum(data)}
 }

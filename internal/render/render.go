@@ -40,11 +40,11 @@ type input struct {
 }
 
 // Sources identify what an attempt's objects are made from; they go into the
-// parameters (A3.1).
+// parameters (A3.1). The values are the caller's: a plain digest of a private file
+// gives too much of it away.
 type Sources struct {
 	Profile Asset
 	Chart   Asset
-	Values  Asset
 	Image   Image
 }
 
@@ -121,7 +121,6 @@ func load(inputs Inputs) (input, *chart.Chart, Sources, error) {
 	return in, loaded, Sources{
 		Profile: Asset{Name: in.Profile.Name, SHA256: in.Profile.digest},
 		Chart:   chartAsset(loaded),
-		Values:  valuesAsset(in.Values),
 		Image:   in.image,
 	}, nil
 }

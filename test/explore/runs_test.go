@@ -101,7 +101,7 @@ func recordRun(t *testing.T, album *explore.Album, planned []explore.Slot, s sce
 			Executable:     func() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader("helper")), nil },
 			KubeconfigPath: "/kubeconfig", KubeconfigSHA256: sum("kubeconfig"),
 			Context: "prod", Namespace: et.Namespace, Release: et.Release,
-			Chart: "../../examples/chart", Values: []byte(values), ValuesName: "values.yaml", Profile: profile,
+			Chart: "../../examples/chart", Values: []byte(values), ValuesName: "values.yaml", StretchIterations: 1, Profile: profile,
 			Image: "registry.example/demo@" + digest, Timeout: time.Minute,
 			Cluster: target, Index: func(context.Context, string, string) ([]string, error) { return nil, nil },
 			Report: silent{}, Redact: &redact.Redactor{}, Escape: func(s string) string { return s }, GiveUp: make(chan struct{}),

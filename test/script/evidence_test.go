@@ -71,7 +71,7 @@ func parameters(ts *testscript.TestScript) evidence.Parameters {
 	return evidence.Parameters{
 		Kubeconfig: kubeconfig, KubeconfigSHA256: hex.EncodeToString(sum[:]),
 		Context: "prod", Namespace: "ns", Release: "r",
-		Profile: asset("profile"), Chart: asset("chart"), Values: asset("values.yaml"),
+		Profile: asset("profile"), Chart: asset("chart"), Values: evidence.Stretched{Name: "values.yaml", Salt: hex.EncodeToString(sum[:16]), Iterations: 1, PBKDF2: hex.EncodeToString(sum[:])},
 		Images:         []evidence.Image{{Role: "controller", Reference: "registry.example/app@sha256:" + hex.EncodeToString(sum[:])}},
 		TimeoutSeconds: 60, Helper: helper,
 		Cluster:   identity.Cluster{NamespaceUID: "44444444-4444-4444-8444-444444444444"},

@@ -92,7 +92,7 @@ func Parameters() evidence.Parameters {
 		Context: "production", Namespace: Namespace, Release: Release,
 		Profile:        evidence.Asset{Name: evidence.BuiltInProfile, SHA256: strictjson.Sum([]byte("profile"))},
 		Chart:          evidence.Asset{Name: "openclaw-enterprise", Version: "1.2.3", SHA256: strictjson.Sum([]byte("chart"))},
-		Values:         evidence.Asset{Name: "values.yaml", SHA256: strictjson.Sum([]byte("values"))},
+		Values:         evidence.Stretched{Name: "values.yaml", Salt: strings.Repeat("5a", 16), Iterations: 1, PBKDF2: strictjson.Sum([]byte("values"))},
 		Images:         []evidence.Image{{Role: "controller", Reference: "registry.example/controller@sha256:" + strictjson.Sum([]byte("image"))}},
 		TimeoutSeconds: 600,
 		Helper:         Helper(),
