@@ -105,6 +105,16 @@ func (a *attempt) send(ctx context.Context, request kube.CreateRequest) (kube.Cr
 	}
 	answer := make(chan kube.Created, 1)
 	go func() { answer <- a.Cluster.Create(ctx, request) }()
+	select {
+	case created := <-answer:
+		return created, true
+	case <-a.GiveUp:
+	case <-ctx.Done():
+		// Nothing else tells for up to 75 s that the signal was heard, and a second one,
+		// sent for lack of an answer, would make the create uncertain.
+		a.Report.Warn(fmt.Sprintf("%v: the answer to the create of %s is awaited first, for 75 s at most, and recorded; "+
+			"a second signal gives it up and leaves the create uncertain", stopped(ctx, a.Timeout), request.Place))
+	}
 	return awaited(answer, a.GiveUp)
 }
 
