@@ -47,9 +47,20 @@ func smallExpectation() evidence.Expectation {
 	return et.Expectation(p)
 }
 
+// slow leaves a test out under -short, where generated faults are tried by the
+// thousand: one that waits for a disk, or tries all damage where the tables of
+// refusals name each rule.
+func slow(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("it takes long")
+	}
+}
+
 // A1.5: every single bit that is flipped in a sealed record is refused by its
 // spelling or its seal.
 func TestA1_5_EveryFlippedBitOfARecordIsRefused(t *testing.T) {
+	slow(t)
 	mutants := 0
 	for name, content := range small(t).Files() {
 		fresh := recordOf(name)
@@ -96,6 +107,7 @@ func recordOf(name string) func() evidence.Sealed {
 // files that are cut. With HOLDFAST_EVERY_BIT set it is every bit of every file,
 // and a cut at every length.
 func TestA1_5_EveryDamagedByteIsRefusedByTheLoader(t *testing.T) {
+	slow(t)
 	disk := small(t)
 	if _, err := loadAs(disk, root, smallExpectation()); err != nil {
 		t.Fatal(err)
@@ -139,6 +151,7 @@ func TestA1_5_EveryDamagedByteIsRefusedByTheLoader(t *testing.T) {
 // A1.5, A5.4: no record can take another's place, in its own attempt or in
 // another.
 func TestA5_4_EverySwappedRecordIsRefused(t *testing.T) {
+	slow(t)
 	disk := small(t)
 	files := disk.Files()
 	var names []string
@@ -185,6 +198,7 @@ func TestA5_5_EveryLostFile(t *testing.T) {
 // The evidence package proves by its links that nothing is sent before the
 // evidence is accepted.
 func TestEvidenceLinksNoNetworkAndNoKubernetes(t *testing.T) {
+	slow(t)
 	out, err := exec.Command("go", "list", "-deps", ".").Output()
 	if err != nil {
 		t.Fatal(err)

@@ -40,6 +40,7 @@ func loadDisk(path string) (*evidence.Inventory, error) {
 // A5: what the memory file system shows holds on the real one, and nothing that
 // lies in a record's place makes the loader wait.
 func TestA5_OnTheRealFileSystem(t *testing.T) {
+	slow(t)
 	if inventory, err := loadDisk(onDisk(t)); err != nil || len(inventory.Resources) != 6 {
 		t.Fatalf("valid evidence: %v", err)
 	}
@@ -118,6 +119,7 @@ func copyTree(t *testing.T, from, to string) {
 
 // A1.1: everything that a whole run and a cleanup make is private.
 func TestA1_1_EverythingMadeIsPrivate(t *testing.T) {
+	slow(t)
 	path := onDisk(t)
 	slot := identity.SlotRef{Attempt: resumeOnDisk(t, path), Slot: identity.SlotNetworkPolicy}
 	if err := journal.Reconcile(durable.OS(), path, slot, "seen", time.Unix(1777636800, 0)); err != nil {

@@ -46,6 +46,7 @@ func exchange(t *testing.T, a, b string) (stop func() (times int)) {
 // itself, with that of another run, or with a link to it. A load gives the
 // identities of this run or refuses; nothing of the other run's can be deleted.
 func TestA1_1_SwappedDirectories(t *testing.T) {
+	slow(t)
 	own, foreign := onDisk(t), filepath.Join(filepath.Dir(onDisk(t)), "foreign")
 	et.Build(t, durable.OS(), foreign, et.Attempt{Steps: all().Steps, Offset: 10})
 	link := filepath.Join(filepath.Dir(foreign), "link")
@@ -101,6 +102,7 @@ func TestA1_1_SwappedDirectories(t *testing.T) {
 // A1.1: what is written goes where the descriptor is, whatever the name has come to
 // mean: nothing is written outside, and the loader refuses what was moved.
 func TestA1_1_NothingIsWrittenThroughASwappedParent(t *testing.T) {
+	slow(t)
 	path := filepath.Join(filepath.Dir(onDisk(t)), "written")
 	parent, err := durable.OS().Open(filepath.Dir(path))
 	if err != nil {

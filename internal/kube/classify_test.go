@@ -96,6 +96,18 @@ func bodies(code int) map[string]string {
 	}
 }
 
+// codes are the status codes from the first to the last, and under -short those
+// that a rule names, with one to each side.
+func codes(first, last int) (all []int) {
+	for code := first; code <= last; code++ {
+		told := code == first || code == last || code >= 199 && code <= 205 || code >= 399 && code <= 430 || code >= 499 && code <= 505
+		if told || !testing.Short() {
+			all = append(all, code)
+		}
+	}
+	return all
+}
+
 func audits() map[string][]string {
 	return map[string][]string{"ours": {"echo"}, "none": nil, "other": {otherUID}, "two": {"echo", otherUID}}
 }
@@ -132,7 +144,8 @@ func TestA3_7_EveryAnswer(t *testing.T) {
 	cells := 0
 	network := &answers{}
 	client := over(t, network)
-	for code := 100; code < 600; code++ {
+	every := codes(100, 599)
+	for _, code := range every {
 		for bodyName, body := range bodies(code) {
 			for auditName, audit := range audits() {
 				for _, retryAfter := range []string{"", "0"} {
@@ -163,9 +176,9 @@ func TestA3_7_EveryAnswer(t *testing.T) {
 	want := map[Outcome]int{
 		Acknowledged: 2,                // one body, with and without Retry-After
 		Rejected:     2*(8*3+1) + 2*18, // eight codes with a Status, 404 of the namespace, 429 with any body
-		Unknown:      72000 - 2 - 86,
+		Unknown:      len(every)*18*4*2 - 2 - 86,
 	}
-	if cells != 500*18*4*2 || counts[Acknowledged] != want[Acknowledged] || counts[Rejected] != want[Rejected] || counts[Unknown] != want[Unknown] {
+	if cells != len(every)*18*4*2 || counts[Acknowledged] != want[Acknowledged] || counts[Rejected] != want[Rejected] || counts[Unknown] != want[Unknown] {
 		t.Errorf("%d cells: %v, want %v", cells, counts, want)
 	}
 	t.Logf("%d cells: %v", cells, counts)
@@ -255,7 +268,8 @@ func TestA6_2a_AbsenceAndPresence(t *testing.T) {
 	counts := map[Presence]int{}
 	network := &answers{}
 	client := over(t, network)
-	for code := 200; code < 600; code++ {
+	every := codes(200, 599)
+	for _, code := range every {
 		all := bodies(code)
 		all["not found"] = notFound
 		all["not found, other name"] = strings.Replace(notFound, testJob().Name, "another", 1)
@@ -286,7 +300,7 @@ func TestA6_2a_AbsenceAndPresence(t *testing.T) {
 			}
 		}
 	}
-	if counts[Absent] != 1 || counts[Present] != 3 || counts[NotRead] != 400*24*4-4 {
+	if counts[Absent] != 1 || counts[Present] != 3 || counts[NotRead] != len(every)*24*4-4 {
 		t.Errorf("counts: %v", counts)
 	}
 }

@@ -181,6 +181,9 @@ func (w wireCase) run(t *testing.T, warm bool) {
 // runAll runs each case twice and says how many there were.
 func runAll(t *testing.T, cases []wireCase, atLeast int) {
 	t.Helper()
+	if testing.Short() {
+		t.Skip("it waits for silent servers")
+	}
 	for _, w := range cases {
 		for _, warm := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s/warm=%v", w.name, warm), func(t *testing.T) {

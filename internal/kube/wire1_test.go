@@ -108,6 +108,9 @@ func TestA3_7_OnePostHTTP1(t *testing.T) { runAll(t, cases1(), 400) }
 // Control: client-go as it is used everywhere sends the same create again, so
 // the servers above do invite a repetition.
 func TestControlStockClientRepeats(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it waits between the repetitions")
+	}
 	for protocol, cases := range map[string][]wireCase{"HTTP/1.1": cases1(), "HTTP/2": cases2()} {
 		repeated := 0
 		for _, w := range cases {

@@ -10,9 +10,13 @@ import (
 	"strings"
 )
 
-// generate makes every small change of the package in dir, one fault each. Its
-// own tests must notice them.
-func generate(dir string) ([]fault, error) {
+// generate makes every small change of a package, or of one of its files, one fault
+// each. The package's own tests must notice them.
+func generate(place string) ([]fault, error) {
+	dir, only := place, ""
+	if strings.HasSuffix(place, ".go") {
+		dir, only = filepath.Dir(place), filepath.Clean(place)
+	}
 	paths, err := filepath.Glob(filepath.Join(dir, "*.go"))
 	if err != nil {
 		return nil, fmt.Errorf("listing %s: %w", dir, err)
@@ -33,7 +37,7 @@ func generate(dir string) ([]fault, error) {
 	siblings := siblingsIn(files)
 	var faults []fault
 	for _, path := range paths {
-		if files[path] != nil {
+		if files[path] != nil && (only == "" || only == path) {
 			list := generateFile(set, files[path], sources[path], siblings)
 			for _, f := range list {
 				f.file, f.tests = path, []string{"./" + filepath.ToSlash(dir)}
@@ -43,7 +47,7 @@ func generate(dir string) ([]fault, error) {
 		}
 	}
 	if len(faults) == 0 {
-		return nil, fmt.Errorf("nothing to change in %s: is it a package directory?", dir)
+		return nil, fmt.Errorf("nothing to change in %s: is it a package directory or one of its files?", place)
 	}
 	return faults, nil
 }

@@ -46,7 +46,8 @@ func main() {
 func run(ctx context.Context, args []string, stdout io.Writer) error {
 	flags := flag.NewFlagSet("mutants", flag.ContinueOnError)
 	planted := flags.String("planted", "test/mutants/planted", "directory of the lists of planted faults; empty for none")
-	packages := flags.String("generate", "", "comma-separated package directories whose every small change is tried")
+	packages := flags.String("generate", "", "comma-separated package directories, or single files, whose every small change is tried")
+	short := flags.String("generate-short", "", "as -generate, and the tests run with -short: for packages with slow tests")
 	survivors := flags.String("survivors", "test/mutants/survivors.yaml", "generated faults that may live, each with its reason")
 	only := flags.String("only", "", "regular expression: try only the faults whose name matches")
 	jobs := flags.Int("jobs", 2, "faults tried side by side")
@@ -55,7 +56,7 @@ func run(ctx context.Context, args []string, stdout io.Writer) error {
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
-	faults, err := gather(*planted, *packages, *only)
+	faults, err := gather(*planted, *packages, *short, *only)
 	if err != nil {
 		return err
 	}
@@ -87,7 +88,7 @@ func run(ctx context.Context, args []string, stdout io.Writer) error {
 	return judge(stdout, faults, verdicts, excused, *share, *only == "")
 }
 
-func gather(planted, packages, only string) ([]fault, error) {
+func gather(planted, packages, short, only string) ([]fault, error) {
 	var faults []fault
 	if planted != "" {
 		list, err := readPlanted(planted)
@@ -96,16 +97,15 @@ func gather(planted, packages, only string) ([]fault, error) {
 		}
 		faults = append(faults, list...)
 	}
-	for dir := range strings.SplitSeq(packages, ",") {
-		if dir == "" {
-			continue
-		}
-		list, err := generate(dir)
-		if err != nil {
-			return nil, err
-		}
-		faults = append(faults, list...)
+	whole, err := generateAll(packages, false)
+	if err != nil {
+		return nil, err
 	}
+	quick, err := generateAll(short, true)
+	if err != nil {
+		return nil, err
+	}
+	faults = slices.Concat(faults, whole, quick)
 	wanted, err := regexp.Compile(only)
 	if err != nil {
 		return nil, fmt.Errorf("reading -only: %w", err)
@@ -120,6 +120,24 @@ func gather(planted, packages, only string) ([]fault, error) {
 		return nil, errors.New("no fault to try: name packages with -generate, or a directory of lists with -planted")
 	}
 	return kept, nil
+}
+
+// generateAll makes the changes of every place in a comma-separated list.
+func generateAll(places string, short bool) (faults []fault, err error) {
+	for place := range strings.SplitSeq(places, ",") {
+		if place == "" {
+			continue
+		}
+		list, err := generate(place)
+		if err != nil {
+			return nil, err
+		}
+		for i := range list {
+			list[i].short = short
+		}
+		faults = append(faults, list...)
+	}
+	return faults, nil
 }
 
 // judge prints the closing line and says whether the tests held: every planted

@@ -20,6 +20,8 @@ type fault struct {
 	text       string
 	tests      []string
 	run        string
+	// short leaves out what a test does not do under -short.
+	short bool
 }
 
 func (f fault) describe() string {

@@ -88,9 +88,13 @@ func (t *trial) run(ctx context.Context, faults []fault) ([]verdict, error) {
 // everything.
 func (t *trial) baseline(ctx context.Context, faults []fault, overlay string) error {
 	t.programs, t.patience = map[string]string{}, map[string]patience{}
-	patterns := map[string][]string{}
+	patterns, short := map[string][]string{}, map[string]bool{}
 	for _, f := range faults {
 		for _, pkg := range f.tests {
+			if _, met := patterns[pkg]; !met {
+				short[pkg] = true
+			}
+			short[pkg] = short[pkg] && f.short
 			if !slices.Contains(patterns[pkg], f.run) {
 				patterns[pkg] = append(patterns[pkg], f.run)
 			}
@@ -107,7 +111,7 @@ func (t *trial) baseline(ctx context.Context, faults []fault, overlay string) er
 			run = ""
 		}
 		began := time.Now()
-		cmd := command(ctx, program, pkg, run, 0, baselinePatience())
+		cmd := command(ctx, program, fault{run: run, short: short[pkg]}, pkg, 0, baselinePatience())
 		if out, err := cmd.CombinedOutput(); err != nil {
 			return fmt.Errorf("the tests of %s fail without any fault: %w\n%s", pkg, err, out)
 		}
@@ -132,7 +136,7 @@ func (t *trial) try(ctx context.Context, f fault, i int, wovenIn bool) (verdict,
 			}
 			number = 0
 		}
-		out, err := command(ctx, program, pkg, f.run, number, t.patience[pkg]).CombinedOutput()
+		out, err := command(ctx, program, f, pkg, number, t.patience[pkg]).CombinedOutput()
 		switch {
 		case ctx.Err() != nil:
 			return lived, "", ctx.Err()
@@ -162,12 +166,16 @@ func (t *trial) buildAlone(ctx context.Context, f fault, i int, pkg string) (str
 	return bench.tests(ctx, overlay, pkg)
 }
 
-// command runs a package's tests where "go test" would: in its directory.
-func command(ctx context.Context, program, pkg, run string, number int, bound patience) *exec.Cmd {
+// command runs those of a package's tests that must notice a fault where "go test"
+// would: in its directory.
+func command(ctx context.Context, program string, f fault, pkg string, number int, bound patience) *exec.Cmd {
 	args := []string{"-c", `ulimit -t "$0" && exec "$@"`, strconv.Itoa(int(bound.processor.Seconds())),
 		program, "-test.failfast", "-test.timeout", bound.clock.String()}
-	if run != "" {
-		args = append(args, "-test.run", run)
+	if f.run != "" {
+		args = append(args, "-test.run", f.run)
+	}
+	if f.short {
+		args = append(args, "-test.short")
 	}
 	cmd := exec.CommandContext(ctx, "sh", args...)
 	cmd.Dir = filepath.FromSlash(pkg)
