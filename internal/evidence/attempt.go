@@ -59,8 +59,6 @@ func (l *loading) attemptsAreTheRegistered() error {
 			return refuse(JournalFile, "registers %q out of order: the startup attempt, and no other, comes first", entry.Name)
 		case seen[entry.Name]:
 			return refuse(JournalFile, "registers %q twice", entry.Name)
-		case !validSum(entry.PlanSHA256):
-			return refuse(JournalFile, "has no SHA-256 of the plan of %s", entry.Name)
 		}
 		seen[entry.Name] = true
 		if err := l.openAttempt(entry); err != nil {

@@ -139,7 +139,6 @@ func receiptNamesThePlanned(s *slot) error {
 func releaseIsOfTheReceipt(s *slot) error {
 	switch {
 	case s.released == nil:
-		return nil
 	case s.planned.Kind != "Job":
 		return refuse(s.file(kindReleased), "releases a %s, which is never suspended", s.planned.Kind)
 	case s.receipt == nil:

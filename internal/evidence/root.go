@@ -48,24 +48,10 @@ func (l *loading) journalIsOfThisVersion() error {
 	if err := strictjson.Decode(data, maxJournalBytes, &l.journal); err != nil {
 		return refuseBecause(JournalFile, err)
 	}
-	return requireJournal(&l.journal)
-}
-
-func requireJournal(j *Journal) error {
-	switch {
-	case !validSum(j.ParametersSHA256):
-		return refuse(JournalFile, "has no SHA-256 of %s", ParametersFile)
-	case !path.IsAbs(j.Directory.Path) || j.Directory.Inode == 0:
-		return refuse(JournalFile, "has no identity of the evidence directory")
-	case j.Attempts == nil:
+	// Everything else that it must hold is compared with what is found: sums,
+	// directories and the helper.
+	if l.journal.Attempts == nil {
 		return refuse(JournalFile, "has no list of attempts")
-	}
-	return requireHelper(JournalFile, j.Helper)
-}
-
-func requireHelper(file string, h identity.Helper) error {
-	if !validSum(h.SHA256) {
-		return refuse(file, "has no identity of the helper")
 	}
 	return nil
 }
@@ -147,7 +133,10 @@ func RequireParameters(p *Parameters) error {
 			return refuse(ParametersFile, "has no valid %s", required.name)
 		}
 	}
-	return requireHelper(ParametersFile, p.Helper)
+	if !validSum(p.Helper.SHA256) {
+		return refuse(ParametersFile, "has no identity of the helper")
+	}
+	return nil
 }
 
 func validImages(images []Image) bool {

@@ -13,7 +13,9 @@ import (
 	"github.com/holdfast-project/holdfast/internal/strictjson"
 )
 
-func TestA5_6_RefusesRecordsOutsideAnAttempt(t *testing.T) {
+func TestA5_6_RefusesRecordsOutsideAnAttempt(t *testing.T) { runRows(t, rowsOfA5_6()) }
+
+func rowsOfA5_6() []row {
 	var rows []row
 	for _, name := range []string{
 		"preflight-api-started.json", "preflight-api-identity.json", "preflight-api-released.json",
@@ -27,7 +29,7 @@ func TestA5_6_RefusesRecordsOutsideAnAttempt(t *testing.T) {
 			}})
 		}
 	}
-	runRows(t, rows)
+	return rows
 }
 
 func makeDirs(disk *durabletest.FS, dir string) {
@@ -49,7 +51,9 @@ func TestA5_6_UnregisteredPlanIsHarmless(t *testing.T) {
 	}
 }
 
-func TestA5_7_Refuses(t *testing.T) {
+func TestA5_7_Refuses(t *testing.T) { runRows(t, rowsOfA5_7()) }
+
+func rowsOfA5_7() []row {
 	var rows []row
 	for _, file := range []string{
 		"preflight-journal.json", "parameters.json", ".upgrade-lock", "helper/upgrade-production-images",
@@ -101,7 +105,7 @@ func TestA5_7_Refuses(t *testing.T) {
 			rows[i].file = rows[i].file[:at] + "." + rows[i].file[at:] + ".staging"
 		}
 	}
-	runRows(t, rows)
+	return rows
 }
 
 func earlierCleanup(disk *durabletest.FS) {
