@@ -195,6 +195,9 @@ func (m *model) Create(ctx context.Context, want kube.CreateRequest) kube.Create
 	}
 	defer m.begin()()
 	m.note("create", want.Place.Kind)
+	if err := marked(m.disk, want); err != nil {
+		return kube.Created{Err: err}
+	}
 	given, other := m.creates[m.created]
 	m.created++
 	object := want.Place

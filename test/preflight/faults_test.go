@@ -246,6 +246,9 @@ func (s *faulty) before(x apiproxy.Exchange) apiproxy.Action {
 	if !changes(x) {
 		return apiproxy.Action{}
 	}
+	if x.Method == http.MethodPost {
+		s.judgeMarker(x)
+	}
 	failed := s.failed()
 	s.mu.Lock()
 	s.writes = append(s.writes, x)
@@ -259,6 +262,42 @@ func (s *faulty) before(x apiproxy.Exchange) apiproxy.Action {
 		return s.kill()
 	}
 	return apiproxy.Action{}
+}
+
+// judgeMarker sees to it that a create which leaves carries the Audit-ID of the one
+// started marker that its slot has (A3.4): an administrator searches the audit log
+// for what the marker says.
+func (s *faulty) judgeMarker(x apiproxy.Exchange) {
+	var sent metav1.PartialObjectMetadata
+	if err := json.Unmarshal(x.Body, &sent); err != nil {
+		s.t.Errorf("POST %s holds no object: %v", x.Path, err)
+		return
+	}
+	var plan evidence.Plan
+	s.readRecord(evidence.PlanFile, &plan)
+	for _, slot := range plan.Slots {
+		if slot.Name != sent.Name || slot.Kind != sent.Kind {
+			continue
+		}
+		var marker evidence.Started
+		s.readRecord(evidence.StartedFile(slot.Slot), &marker)
+		if id := x.Header.Get("Audit-Id"); id == "" || marker.AuditID != id {
+			s.t.Errorf("the create of %s carries Audit-ID %q, its marker %q", slot.Slot, id, marker.AuditID)
+		}
+		return
+	}
+	s.t.Errorf("POST %s of %s is not planned", x.Path, sent.Name)
+}
+
+// readRecord reads a file of the first attempt, as it is while the command runs.
+func (s *faulty) readRecord(name string, into any) {
+	content, err := os.ReadFile(filepath.Join(s.evidence, evidence.StartupDirectory, name))
+	if err == nil {
+		err = json.Unmarshal(content, into)
+	}
+	if err != nil {
+		s.t.Error(err)
+	}
 }
 
 func (s *faulty) answered(x apiproxy.Exchange) apiproxy.Action {
