@@ -137,6 +137,7 @@ func CheckPlan(plan Plan, of Parameters) error {
 var objectName = regexp.MustCompile(`^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$`)
 
 func checkPlannedSlot(plan Plan, s PlannedSlot) error {
+	known := apiVersionOf(s.Kind)
 	switch {
 	case !identity.ValidSlot(s.Slot):
 		return fmt.Errorf("plans a slot with the invalid name %q", s.Slot)
@@ -144,7 +145,7 @@ func checkPlannedSlot(plan Plan, s PlannedSlot) error {
 		return fmt.Errorf("plans %s in namespace %q", s.Slot, s.Namespace)
 	case !objectName.MatchString(s.Name):
 		return fmt.Errorf("plans %s under the invalid name %q", s.Slot, s.Name)
-	case s.Kind == "" || apiVersionOf(s.Kind) != s.APIVersion:
+	case known == "" || known != s.APIVersion:
 		return fmt.Errorf("plans %s as a %s of %q, which this version does not know", s.Slot, s.Kind, s.APIVersion)
 	case s.Kind == "Secret":
 		return checkPlannedSecret(s)
@@ -154,7 +155,8 @@ func checkPlannedSlot(plan Plan, s PlannedSlot) error {
 	return checkManifest(s)
 }
 
-// apiVersionOf is the one version in which each kind is planned.
+// apiVersionOf is the one version in which each kind is planned, empty for a kind
+// that never is.
 func apiVersionOf(kind string) string {
 	switch kind {
 	case "Job":

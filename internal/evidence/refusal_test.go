@@ -3,6 +3,7 @@ package evidence_test
 import (
 	"errors"
 	"io/fs"
+	"slices"
 	"strings"
 	"testing"
 
@@ -53,8 +54,18 @@ type row struct {
 func tree(t *testing.T) *durabletest.FS {
 	t.Helper()
 	disk := durabletest.New()
-	et.Build(t, disk, root, all(), et.Attempt{Steps: []et.Step{et.Acknowledged, et.Uncertain}})
+	et.Build(t, disk, root, treeAttempts()...)
 	return disk
+}
+
+func treeAttempts() []et.Attempt {
+	return []et.Attempt{all(), {Steps: []et.Step{et.Acknowledged, et.Uncertain}}}
+}
+
+// everyRow is the whole matrix, which the real command meets too.
+func everyRow() []row {
+	return slices.Concat(rowsOfA1_5(), rowsOfParameters(), rowsOfRecords(), rowsOfA5_2(), rowsOfA5_4(), rowsOfPlans(),
+		rowsOfA5_5(), rowsOfA5_6(), rowsOfA5_7(), rowsOfA5_8())
 }
 
 func runRows(t *testing.T, rows []row) {
@@ -169,7 +180,7 @@ func rowsOfA5_2() []row {
 		{"a restored directory", ".", "as after a copy or a restore", func(d *durabletest.FS) { d.Rebirth(root) }},
 		{"a directory that others may read", ".", "open to group or others", func(d *durabletest.FS) { d.Chmod(root, 0o750) }},
 		{"a directory of somebody else", ".", "owned by another user", func(d *durabletest.FS) { d.Chown(root, 0) }},
-		{"another file system", ".", "was recorded on ext4", func(d *durabletest.FS) { d.SetType("xfs") }},
+		{"another file system", ".", "was recorded on xfs: it is not the original directory", rewriteParameters(func(p *evidence.Parameters) { p.FileSystem.Type = "xfs" })},
 	}
 }
 

@@ -93,7 +93,11 @@ func TestA1_2_FileSystemOfALaterCommand(t *testing.T) {
 		rewriteParameters(func(p *evidence.Parameters) { p.FileSystem = evidence.FileSystem{Type: kind, Allowed: allowed} })(disk)
 		return loadAs(disk, root, expectation())
 	}
-	_, err := on("nfs", false)
+	moved := tree(t)
+	moved.SetType("xfs")
+	_, err := loadAs(moved, root, expectation())
+	mustRefuse(t, err, ".", "lies on xfs, but was recorded on ext4")
+	_, err = on("nfs", false)
 	mustRefuse(t, err, ".", "but on nfs; choose another directory, or accept the risk with --allow-filesystem=nfs")
 	for _, row := range []struct {
 		kind    string
@@ -126,10 +130,20 @@ func rowsOfPlans() []row {
 	slot := func(i int, change func(*evidence.PlannedSlot)) func(*durabletest.FS) {
 		return rewritePlan(func(p *evidence.Plan) { change(&p.Slots[i]) })
 	}
+	// other plans a Deployment, which is in itself as it should be.
+	other := func(apiVersion string) func(*durabletest.FS) {
+		return slot(4, func(s *evidence.PlannedSlot) {
+			s.Kind, s.APIVersion = "Deployment", apiVersion
+			s.Manifest = et.Manifest(*s)
+		})
+	}
 	manifest := func(text string) func(*durabletest.FS) {
 		return slot(4, func(s *evidence.PlannedSlot) { s.Manifest = []byte(text) })
 	}
 	return []row{
+		{"registry: huge", "preflight-journal.json", "larger than its bound of 4194304 bytes", func(disk *durabletest.FS) {
+			disk.Edit(root+"/preflight-journal.json", func(c string) string { return c + strings.Repeat(" ", 4<<20) })
+		}},
 		{"registry: no sum of the parameters", "parameters.json", "has not the SHA-256 that preflight-journal.json records", journal(func(j *evidence.Journal) { j.ParametersSHA256 = "" })},
 		{"registry: another path", ".", "it was moved or copied", journal(func(j *evidence.Journal) { j.Directory.Path = "x" })},
 		{"registry: no inode", ".", "as after a copy or a restore", journal(func(j *evidence.Journal) { j.Directory.Inode = 0 })},
@@ -143,13 +157,15 @@ func rowsOfPlans() []row {
 		{"registry: a resume under another prefix", "preflight-journal.json", "which is not one", journal(func(j *evidence.Journal) { j.Attempts[1].Name = "migration-preflight-resume.ABCDEFGH" })},
 		{"registry: a resume with a resume's kind and no other", "preflight-journal.json", "which is not one", journal(func(j *evidence.Journal) { j.Attempts[1].Kind = evidence.MigrationResume })},
 		{"plan: of another kind of attempt", plan, "is the plan of another attempt (upgrade-preflight, resume)", rewritePlan(func(p *evidence.Plan) { p.Kind = evidence.Resume })},
-		{"plan: for another namespace", plan, `is for release "openclaw-enterprise" in namespace "x"`, rewritePlan(func(p *evidence.Plan) { p.Namespace = "x" })},
+		{"plan: for another namespace", plan, `is for release "openclaw-enterprise" in namespace "x", not those of parameters.json`, rewritePlan(func(p *evidence.Plan) { p.Namespace = "x" })},
 		{"plan: a nonce in capitals", plan, "no nonce of 128 bits", rewritePlan(func(p *evidence.Plan) { p.Nonce = strings.Repeat("A", 32) })},
 		{"plan: a nonce of 124 bits", plan, "no nonce of 128 bits", rewritePlan(func(p *evidence.Plan) { p.Nonce = p.Nonce[1:] })},
 		{"plan: a nonce of 132 bits", plan, "no nonce of 128 bits", rewritePlan(func(p *evidence.Plan) { p.Nonce += "0" })},
 		{"plan: a slot with another name", plan, `plans a slot with the invalid name "Worker"`, slot(4, func(s *evidence.PlannedSlot) { s.Slot = "Worker" })},
 		{"plan: an object without a name", plan, `plans worker under the invalid name ""`, slot(4, func(s *evidence.PlannedSlot) { s.Name = "" })},
 		{"plan: an object without a kind", plan, "which this version does not know", slot(4, func(s *evidence.PlannedSlot) { s.Kind, s.APIVersion = "", "" })},
+		{"plan: another kind without a version", plan, `plans worker as a Deployment of "", which`, other("")},
+		{"plan: another kind with a version", plan, `plans worker as a Deployment of "x", which`, other("x")},
 		{"plan: a Job of another version", plan, `plans worker as a Job of "batch/v2", which this version does not know`, slot(4, func(s *evidence.PlannedSlot) { s.APIVersion = "batch/v2" })},
 		{"plan: a NetworkPolicy of another version", plan, "which this version does not know", slot(1, func(s *evidence.PlannedSlot) { s.APIVersion = "extensions/v1" })},
 		{"plan: a Secret of another version", plan, "which this version does not know", slot(0, func(s *evidence.PlannedSlot) { s.APIVersion = "v2" })},
@@ -183,8 +199,12 @@ func TestA5_4_AcceptsPlans(t *testing.T) {
 	}
 	for name, change := range map[string]func(*evidence.Plan){
 		"no NetworkPolicy": func(p *evidence.Plan) { p.Slots = append(p.Slots[:1], p.Slots[2:]...) },
-		"one letter":       func(p *evidence.Plan) { p.Slots[0].Name = "a" },
-		"a long name":      func(p *evidence.Plan) { p.Slots[0].Name = strings.Repeat("a.b-", 63) + "c" },
+		"a long manifest": func(p *evidence.Plan) {
+			m := string(p.Slots[3].Manifest)
+			p.Slots[3].Manifest = []byte(m[:len(m)-1] + `,"z":"` + strings.Repeat("a", 100<<10) + `"}`)
+		},
+		"one letter":  func(p *evidence.Plan) { p.Slots[0].Name = "a" },
+		"a long name": func(p *evidence.Plan) { p.Slots[0].Name = strings.Repeat("a.b-", 63) + "c" },
 	} {
 		inventory, err := loadAs(without(change), root, expectation())
 		if err != nil || len(inventory.Resources) != 1 {

@@ -120,6 +120,7 @@ func earlierCleanup(disk *durabletest.FS) {
 func TestA5_7_CutOffCleanupIsAccepted(t *testing.T) {
 	disk := tree(t)
 	earlierCleanup(disk)
+	makeDirs(disk, "a/b/c/d/e/f/g/h") // as deep as is looked
 	if _, err := loadAs(disk, root, expectation()); err != nil {
 		t.Fatal(err)
 	}
@@ -145,32 +146,36 @@ func TestA2_2_StagingLinksAreAccepted(t *testing.T) {
 	}
 }
 
+func rowsOfA5_8() []row {
+	const journal, manual = "preflight-journal.json", ": this evidence needs manual reconciliation"
+	edit := func(change func(string) string) func(*durabletest.FS) {
+		return func(disk *durabletest.FS) { disk.Edit(root+"/"+journal, change) }
+	}
+	return []row{
+		{"another format", journal, `has format "upgrade-preflight-v9", not "upgrade-preflight-v1"` + manual,
+			edit(func(c string) string { return strings.Replace(c, "preflight-v1", "preflight-v9", 1) })},
+		{"no format", journal, `has no format, not "upgrade-preflight-v1"` + manual, edit(func(string) string { return "{}\n" })},
+		{"no JSON", journal, "not complete JSON", edit(func(string) string { return "x" })},
+		{"no journal, with create records", journal, "does not exist, but upgrade-preflight/preflight-", remove(root + "/" + journal)},
+		{"no journal, and more than can be searched", journal, "does not exist, and the directory cannot be searched (directories are nested too deep)" + manual, func(disk *durabletest.FS) {
+			disk.Delete(root + "/" + journal)
+			disk.Delete(attempt)
+			disk.Delete(resume(disk))
+			makeDirs(disk, "a/b/c/d/e/f/g/h/i")
+		}},
+		{"no journal, with a create record deep down", journal, "does not exist, but a/b/c/d/e/f/g/h/preflight-api-started.json does" + manual, func(disk *durabletest.FS) {
+			disk.Delete(root + "/" + journal)
+			disk.Delete(attempt)
+			disk.Delete(resume(disk))
+			makeDirs(disk, "a/b/c/d/e/f/g/h")
+			disk.Place(root+"/a/b/c/d/e/f/g/h/preflight-api-started.json", 0o600, "")
+		}},
+		{"no journal, with create records, by hand", journal, "does" + manual, remove(root + "/" + journal)},
+	}
+}
+
 func TestA5_8_Refuses(t *testing.T) {
-	t.Run("another format", func(t *testing.T) {
-		disk := tree(t)
-		disk.Edit(root+"/preflight-journal.json", func(c string) string { return strings.Replace(c, "preflight-v1", "preflight-v9", 1) })
-		_, err := loadAs(disk, root, expectation())
-		mustRefuse(t, err, "preflight-journal.json", `has format "upgrade-preflight-v9", not "upgrade-preflight-v1": this evidence needs manual reconciliation`)
-	})
-	t.Run("no format", func(t *testing.T) {
-		disk := tree(t)
-		disk.Edit(root+"/preflight-journal.json", func(string) string { return "{}\n" })
-		_, err := loadAs(disk, root, expectation())
-		mustRefuse(t, err, "preflight-journal.json", "has no format, not \"upgrade-preflight-v1\": this evidence needs manual reconciliation")
-	})
-	t.Run("no JSON", func(t *testing.T) {
-		disk := tree(t)
-		disk.Edit(root+"/preflight-journal.json", func(string) string { return "x" })
-		_, err := loadAs(disk, root, expectation())
-		mustRefuse(t, err, "preflight-journal.json", "not complete JSON")
-	})
-	t.Run("no journal, with create records", func(t *testing.T) {
-		disk := tree(t)
-		disk.Delete(root + "/preflight-journal.json")
-		_, err := loadAs(disk, root, expectation())
-		mustRefuse(t, err, "preflight-journal.json", "does not exist, but upgrade-preflight/preflight-")
-		mustRefuse(t, err, "preflight-journal.json", "does: this evidence needs manual reconciliation")
-	})
+	runRows(t, rowsOfA5_8())
 	t.Run("no journal, without create records", func(t *testing.T) {
 		disk := durabletest.New()
 		et.Build(t, disk, root, et.Attempt{})

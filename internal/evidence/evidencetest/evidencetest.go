@@ -197,7 +197,7 @@ func BuildWith(t testing.TB, disk durable.FS, path string, setup journal.Setup, 
 	}
 	for i, attempt := range attempts {
 		if i > 0 {
-			j = reopen(t, disk, path)
+			j = reopen(t, disk, path, Expectation(setup.Parameters))
 		}
 		a := register(t, j, i, attempt)
 		if len(attempt.Steps) > len(a.Plan().Slots) {
@@ -228,13 +228,13 @@ func BuildWith(t testing.TB, disk durable.FS, path string, setup journal.Setup, 
 	}
 }
 
-func reopen(t testing.TB, disk durable.FS, path string) *journal.Journal {
+func reopen(t testing.TB, disk durable.FS, path string, expect evidence.Expectation) *journal.Journal {
 	t.Helper()
 	dir, err := evidence.Open(disk, path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	accepted, err := dir.Load(Expectation(Parameters()))
+	accepted, err := dir.Load(expect)
 	if err != nil {
 		t.Fatal(err)
 	}
