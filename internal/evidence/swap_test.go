@@ -70,7 +70,7 @@ func TestA1_1_SwappedDirectories(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			stop := exchange(t, pair[0], pair[1])
 			accepted, refused := 0, 0
-			for deadline := time.Now().Add(time.Minute); (accepted+refused < 60 || refused == 0) && time.Now().Before(deadline); {
+			for deadline := time.Now().Add(time.Minute); (accepted+refused < 60 || accepted == 0 || refused == 0) && time.Now().Before(deadline); {
 				inventory, err := loadDisk(own)
 				var refusal *evidence.Refusal
 				switch {
@@ -91,6 +91,9 @@ func TestA1_1_SwappedDirectories(t *testing.T) {
 			t.Logf("%d exchanges, %d loads accepted, %d refused", times, accepted, refused)
 			if times < 60 || refused == 0 {
 				t.Error("no load met an exchange: the test shows nothing")
+			}
+			if accepted+refused < 60 || accepted == 0 {
+				t.Error("too few loads, or none that was accepted: the test shows nothing")
 			}
 			if _, err := loadDisk(own); err != nil {
 				t.Errorf("put back: %v", err)

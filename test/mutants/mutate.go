@@ -45,12 +45,17 @@ func (m *mutator) visit(root ast.Node) {
 		case ast.Expr:
 			m.expression(n)
 		}
-		selector, ok := n.(*ast.SelectorExpr)
-		if ok {
+		switch n := n.(type) {
+		case *ast.SelectorExpr:
 			// A field's name is not a constant's.
-			m.visit(selector.X)
+			m.visit(n.X)
+			return false
+		case *ast.Field:
+			// Nor is a tag a word that is compared: a letter after it changes nothing.
+			m.visit(n.Type)
+			return false
 		}
-		return !ok
+		return true
 	})
 }
 
