@@ -80,7 +80,7 @@ func (o *operator) refuse(t *testing.T, disk *durabletest.FS, row row) (made boo
 		file = "the evidence directory"
 	}
 	sentence, _, _ := strings.Cut(stderr, "\n")
-	if want := command.Name + ": evidence refused: " + file + " "; !strings.HasPrefix(sentence, want) || !strings.Contains(sentence, row.reason) {
+	if want := command.Name + ": evidence refused: " + file + " "; !strings.HasPrefix(sentence, want) || !says(sentence, row.reason) {
 		t.Errorf("said %q, want %q and %q", sentence, want, row.reason)
 	}
 	if code != 2 || stdout != "" {
@@ -114,6 +114,7 @@ func newOperator(t *testing.T) *operator {
 	if err != nil {
 		t.Fatal(err)
 	}
+	o.parameters.Profile.SHA256 = digest(builtin)
 	if o.parameters.Helper, err = command.Helper(o.binary, map[string]string{"render/builtin/openclaw-enterprise.yaml": digest(builtin)}); err != nil {
 		t.Fatal(err)
 	}

@@ -35,12 +35,19 @@ func mustRefuse(t *testing.T, err error, file, reason string) {
 	if !errors.As(err, &refusal) {
 		t.Fatalf("got %v, want a refusal of %s that says %q", err, file, reason)
 	}
-	if refusal.File != file || !strings.Contains(refusal.Reason, reason) {
+	if refusal.File != file || !says(refusal.Reason, reason) {
 		t.Errorf("refused %q because it %q; want %q because it %q", refusal.File, refusal.Reason, file, reason)
 	}
 	if said := refusal.Error(); strings.Contains(said, "\n") || strings.Contains(said, "%!") {
 		t.Errorf("the refusal is not one whole sentence: %q", said)
 	}
+}
+
+// says reports whether the words stand in the sentence, as whole words.
+func says(sentence, words string) bool {
+	_, after, found := strings.Cut(sentence, words)
+	letter := func(s string) bool { return s != "" && (s[0]|0x20 >= 'a' && s[0]|0x20 <= 'z') }
+	return found && (!letter(words[len(words)-1:]) || !letter(after))
 }
 
 // row damages valid evidence in one way.

@@ -224,5 +224,5 @@ func isLowerHex(s string) bool {
 			return false
 		}
 	}
-	return s != ""
+	return true
 }

@@ -114,7 +114,7 @@ func TestA1_2_FileSystemOfALaterCommand(t *testing.T) {
 			t.Errorf("%s: %v", row.kind, err)
 			continue
 		}
-		if said := strings.Join(inventory.Warnings, "; "); !strings.Contains(said, row.warning) || (said == "") != (row.warning == "") {
+		if said := strings.Join(inventory.Warnings, "; "); !strings.Contains(said, row.warning) || (len(inventory.Warnings) == 0) != (row.warning == "") {
 			t.Errorf("on %s, allowed %v: warned %q, want %q", row.kind, row.allowed, said, row.warning)
 		}
 	}
@@ -144,11 +144,14 @@ func rowsOfPlans() []row {
 		{"registry: huge", "preflight-journal.json", "larger than its bound of 4194304 bytes", func(disk *durabletest.FS) {
 			disk.Edit(root+"/preflight-journal.json", func(c string) string { return c + strings.Repeat(" ", 4<<20) })
 		}},
+		{"parameters: huge", "parameters.json", "larger than its bound of 1048576 bytes", func(disk *durabletest.FS) {
+			disk.Edit(root+"/parameters.json", func(c string) string { return c + strings.Repeat(" ", 1<<20) })
+		}},
 		{"registry: no sum of the parameters", "parameters.json", "has not the SHA-256 that preflight-journal.json records", journal(func(j *evidence.Journal) { j.ParametersSHA256 = "" })},
 		{"registry: another path", ".", "it was moved or copied", journal(func(j *evidence.Journal) { j.Directory.Path = "x" })},
 		{"registry: no inode", ".", "as after a copy or a restore", journal(func(j *evidence.Journal) { j.Directory.Inode = 0 })},
 		{"registry: another birth", ".", "as after a copy or a restore", journal(func(j *evidence.Journal) { j.Directory.BirthTime++ })},
-		{"registry: no helper", "parameters.json", "record different helpers", journal(func(j *evidence.Journal) { j.Helper = identity.Helper{} })},
+		{"registry: no helper", "parameters.json", "and preflight-journal.json record different helpers", journal(func(j *evidence.Journal) { j.Helper = identity.Helper{} })},
 		{"registry: no sum of the plan", plan, "has not the SHA-256 that preflight-journal.json records", journal(func(j *evidence.Journal) { j.Attempts[0].PlanSHA256 = "" })},
 		{"registry: an attempt elsewhere", "upgrade-preflight", "it was moved or copied", journal(func(j *evidence.Journal) { j.Attempts[0].Directory.Path = "/x" })},
 		{"registry: an attempt of another inode", "upgrade-preflight", "as after a copy or a restore", journal(func(j *evidence.Journal) { j.Attempts[0].Directory.Inode++ })},
@@ -360,5 +363,46 @@ func TestA5_4_AcceptsLogsAndErrors(t *testing.T) {
 	inventory, err := loadAs(disk, root, expectation())
 	if err != nil || len(inventory.Resources) != 6 {
 		t.Errorf("%v", err)
+	}
+}
+
+// A3.7: a reason may be as long as its bound.
+func TestA3_7_AcceptsALongReason(t *testing.T) {
+	disk := durabletest.New()
+	et.Build(t, disk, root, et.Attempt{Steps: []et.Step{et.Rejected}})
+	rewrite(attempt+"/preflight-secret-rejected.json", func(r *evidence.Rejected) { r.Reason = strings.Repeat("a", evidence.MaxReasonBytes) })(disk)
+	if inventory, err := loadAs(disk, root, expectation()); err != nil || inventory.Slots[0].State != evidence.StateRejected {
+		t.Errorf("%v", err)
+	}
+}
+
+// A3.6: without a retained copy the refusal of another helper says that there is none.
+func TestA3_6_RefusesAnotherHelperWithoutACopy(t *testing.T) {
+	disk := tree(t)
+	rewriteParameters(func(p *evidence.Parameters) { p.HelperRetained = false })(disk)
+	expect := expectation()
+	expect.Helper.SHA256 = "0"
+	_, err := loadAs(disk, root, expect)
+	mustRefuse(t, err, "parameters.json", "use the executable that made this run, since no copy was retained")
+}
+
+// A6.15: a command that is told no target judges everything else.
+func TestA6_15_LoadUnbound(t *testing.T) {
+	for name, want := range map[string]bool{"parameters.json": true, "upgrade-preflight/preflight-api-identity.json": false} {
+		disk := tree(t)
+		if !want {
+			disk.Delete(root + "/" + name)
+		}
+		dir, err := evidence.Open(disk, root)
+		if err != nil {
+			t.Fatal(err)
+		}
+		inventory, err := dir.LoadUnbound()
+		if (err == nil) != want || want && len(inventory.Resources) != 6 {
+			t.Errorf("%s: %v", name, err)
+		}
+		if err := dir.Close(); err != nil {
+			t.Fatal(err)
+		}
 	}
 }

@@ -187,7 +187,7 @@ func TestA5_8_Refuses(t *testing.T) {
 		disk := durabletest.New()
 		disk.Place("/empty", fs.ModeDir|0o700, "")
 		_, err := loadAs(disk, "/empty", expectation())
-		mustRefuse(t, err, "preflight-journal.json", "either /empty is not the directory of a run, or the run was killed before anything could be created")
+		mustRefuse(t, err, "preflight-journal.json", "does not exist, nor does parameters.json or any create record: either /empty is not the directory of a run, or the run was killed before anything could be created")
 	})
 }
 

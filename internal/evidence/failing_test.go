@@ -1,0 +1,207 @@
+package evidence_test
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/holdfast-project/holdfast/internal/durable"
+	"github.com/holdfast-project/holdfast/internal/durable/durabletest"
+	"github.com/holdfast-project/holdfast/internal/evidence"
+)
+
+// failing lets one call fail, counted over everything that is asked of a disk and
+// what was opened on it.
+type failing struct {
+	durable.FS
+	calls, at int
+	met       string
+}
+
+func (f *failing) call(what, path string) error {
+	f.calls++
+	if f.calls != f.at {
+		return nil
+	}
+	f.met = what + " " + path
+	return &fs.PathError{Op: what, Path: path, Err: syscall.EIO}
+}
+
+func (f *failing) Open(path string) (durable.Dir, error) {
+	dir, err := f.FS.Open(path)
+	return &failingDir{dir, f}, err
+}
+
+type failingDir struct {
+	durable.Dir
+	of *failing
+}
+
+func (d *failingDir) OpenDir(name string) (durable.Dir, error) {
+	if err := d.of.call("opening", d.Path()+"/"+name); err != nil {
+		return nil, err
+	}
+	dir, err := d.Dir.OpenDir(name)
+	if err != nil {
+		return nil, err
+	}
+	return &failingDir{dir, d.of}, nil
+}
+
+func (d *failingDir) Open(name string) (durable.File, error) {
+	path := d.Path() + "/" + name
+	if err := d.of.call("opening", path); err != nil {
+		return nil, err
+	}
+	file, err := d.Dir.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	return &failingFile{file, d.of, path}, nil
+}
+
+func (d *failingDir) Names() ([]string, error) {
+	if err := d.of.call("listing", d.Path()); err != nil {
+		return nil, err
+	}
+	return d.Dir.Names()
+}
+
+func (d *failingDir) Stat() (durable.Info, error) {
+	if err := d.of.call("stat", d.Path()); err != nil {
+		return durable.Info{}, err
+	}
+	return d.Dir.Stat()
+}
+
+func (d *failingDir) Lstat(name string) (durable.Info, error) {
+	if err := d.of.call("lstat", d.Path()+"/"+name); err != nil {
+		return durable.Info{}, err
+	}
+	return d.Dir.Lstat(name)
+}
+
+func (d *failingDir) FileSystem() (string, error) {
+	if err := d.of.call("statfs", d.Path()); err != nil {
+		return "", err
+	}
+	return d.Dir.FileSystem()
+}
+
+func (d *failingDir) Sync() error {
+	if err := d.of.call("fsync", d.Path()); err != nil {
+		return err
+	}
+	return d.Dir.Sync()
+}
+
+type failingFile struct {
+	durable.File
+	of   *failing
+	path string
+}
+
+func (f *failingFile) Read(p []byte) (int, error) {
+	if err := f.of.call("read", f.path); err != nil {
+		return 0, err
+	}
+	return f.File.Read(p)
+}
+
+func (f *failingFile) Stat() (durable.Info, error) {
+	if err := f.of.call("fstat", f.path); err != nil {
+		return durable.Info{}, err
+	}
+	return f.File.Stat()
+}
+
+func (f *failingFile) Sync() error {
+	if err := f.of.call("fsync", f.path); err != nil {
+		return err
+	}
+	return f.File.Sync()
+}
+
+// A5, A5.10, A2.4: whichever read or fsync of the loader fails, the evidence is
+// refused in one sentence that names a file and what happened, and no path twice.
+func TestA5_EveryFailedReadIsRefused(t *testing.T) {
+	for name, prepare := range map[string]func(*durabletest.FS){
+		"whole": func(disk *durabletest.FS) {
+			earlierCleanup(disk)
+			makeDirs(disk, "a/b")
+			disk.Place(root+"/a/b/notes.txt", 0o600, "")
+			disk.Place(attempt+"/preflight-worker.log", 0o600, "")
+			disk.Place(attempt+"/preflight-worker-create.err", 0o600, "")
+			disk.HardLink(attempt+"/preflight-api-identity.json", attempt+"/.preflight-api-identity.json.staging")
+		},
+		"without a journal": func(disk *durabletest.FS) { disk.Delete(root + "/preflight-journal.json") },
+		"without records": func(disk *durabletest.FS) {
+			disk.Delete(root + "/preflight-journal.json")
+			disk.Delete(attempt)
+			disk.Delete(resume(disk))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			disk := tree(t)
+			prepare(disk)
+			tried := 0
+			for at := 1; ; at++ {
+				f := &failing{FS: disk, at: at}
+				_, err := loadFailing(f)
+				if f.met == "" {
+					break
+				}
+				tried++
+				judgeFailure(t, f.met, err)
+			}
+			if tried < 5 {
+				t.Errorf("only %d calls could fail", tried)
+			}
+			t.Logf("failed reads: tried=%d", tried)
+		})
+	}
+}
+
+func loadFailing(f *failing) (*evidence.Inventory, error) {
+	dir, err := evidence.Open(f, root)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = dir.Close() }()
+	return dir.Load(expectation())
+}
+
+func judgeFailure(t *testing.T, met string, err error) {
+	t.Helper()
+	var refusal *evidence.Refusal
+	if !errors.As(err, &refusal) {
+		t.Errorf("%s fails, and the evidence is accepted: %v", met, err)
+		return
+	}
+	said := refusal.Error()
+	if strings.Contains(said, "\n") || strings.Contains(said, "%!") {
+		t.Errorf("%s: %q", met, said)
+	}
+	at := met[strings.LastIndex(met, " ")+1:]
+	want := "."
+	if at != root {
+		want = strings.TrimPrefix(at, root+"/")
+	}
+	// A staging link is looked at for its file, and a file for its staging link; the
+	// search for records without a journal is refused as the journal is.
+	told := final(refusal.File) == final(want) || refusal.File == evidence.JournalFile
+	if !told || refusal.File != evidence.JournalFile && !strings.Contains(said, fmt.Sprint(syscall.EIO)) {
+		t.Errorf("%s fails, and it says %q", met, said)
+	}
+}
+
+func final(file string) string {
+	if name, ok := durable.FinalName(path.Base(file)); ok {
+		return path.Join(path.Dir(file), name)
+	}
+	return file
+}
