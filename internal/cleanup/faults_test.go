@@ -234,6 +234,32 @@ func TestA6_8_ReadbacksKeepIdentity(t *testing.T) {
 	})
 }
 
+// A6.8: of the Pods of the namespace, those that concern this evidence are kept, and
+// nobody else's.
+func TestA6_8_ReadbacksOfOurPodsAlone(t *testing.T) {
+	bubble(t, "", func(t *testing.T) {
+		b := newBench(t, Acknowledged, Acknowledged, WithChild)
+		pod := func(name string) identity.Object {
+			return identity.Object{APIVersion: "v1", Kind: "Pod", Namespace: Namespace, Name: name, UID: UID(name)}
+		}
+		job := b.object("migration")
+		b.cluster.put(pod("a-strangers"))
+		b.cluster.put(pod("anothers"), ownedBy(identity.Object{Kind: "Job", Name: "x", UID: UID("x")}))
+		b.cluster.put(pod("ours"), ownedBy(job))
+		b.cluster.put(pod("labelled"), func(m *kube.Meta) { m.Labels = map[string]string{"controller-uid": job.UID} })
+		directory := path.Join(path.Dir(b.run().Path), "observations")
+		kept := ""
+		for _, name := range b.names(directory) {
+			kept += string(b.read(path.Join(directory, name)))
+		}
+		for name, want := range map[string]bool{"a-strangers": false, "anothers": false, "ours": true, "labelled": true} {
+			if strings.Contains(kept, `"`+name+`"`) != want {
+				t.Errorf("%s is kept: %v", name, !want)
+			}
+		}
+	})
+}
+
 // A6.11: every resource is verified again, and a result that was complete stays.
 func TestA6_11_Converges(t *testing.T) {
 	bubble(t, "", func(t *testing.T) {
