@@ -78,7 +78,8 @@ explore: ## play the cleanup on every disk that a crash can leave, in every worl
 
 .PHONY: mutants
 mutants: ## plant faults in what decides and see that the tests notice each of them
-	go run ./test/mutants -generate internal/cleanup/decide,internal/preflight/decide,internal/plunger/decide
+	go run ./test/mutants -generate internal/cleanup/decide,internal/preflight/decide,internal/plunger/decide \
+	  -generate-short internal/evidence,internal/kube/classify.go,internal/kube/verdict.go -least 5100
 
 # figures runs a test, and shows what it says of itself when it passes, and
 # everything when it does not.

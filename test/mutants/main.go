@@ -51,6 +51,7 @@ func run(ctx context.Context, args []string, stdout io.Writer) error {
 	survivors := flags.String("survivors", "test/mutants/survivors.yaml", "generated faults that may live, each with its reason")
 	only := flags.String("only", "", "regular expression: try only the faults whose name matches")
 	jobs := flags.Int("jobs", 2, "faults tried side by side")
+	least := flags.Int("least", 0, "how many generated faults must be tried, so that none is lost unseen")
 	share := flags.Int("percent", 95, "share of generated faults that must be noticed")
 	verbose := flags.Bool("v", false, "say of each fault which test noticed it")
 	if err := flags.Parse(args); err != nil {
@@ -85,7 +86,7 @@ func run(ctx context.Context, args []string, stdout io.Writer) error {
 	if err != nil {
 		return err
 	}
-	return judge(stdout, faults, verdicts, excused, *share, *only == "")
+	return judge(stdout, faults, verdicts, excused, bounds{share: *share, least: *least, all: *only == ""})
 }
 
 func gather(planted, packages, short, only string) ([]fault, error) {
@@ -140,10 +141,17 @@ func generateAll(places string, short bool) (faults []fault, err error) {
 	return faults, nil
 }
 
+// bounds are what the generated faults are judged by: how many of a hundred must be
+// noticed, how many there must be, and whether all were tried.
+type bounds struct {
+	share, least int
+	all          bool
+}
+
 // judge prints the closing line and says whether the tests held: every planted
 // fault must be caught, of the generated ones the given share, and every one that
 // lived must be explained.
-func judge(stdout io.Writer, faults []fault, verdicts []verdict, excused map[string]string, share int, all bool) error {
+func judge(stdout io.Writer, faults []fault, verdicts []verdict, excused map[string]string, want bounds) error {
 	var plantedAll, plantedCaught, generatedAll, generatedKilled int
 	for i, f := range faults {
 		caught := 0
@@ -157,7 +165,7 @@ func judge(stdout io.Writer, faults []fault, verdicts []verdict, excused map[str
 			generatedAll, generatedKilled = generatedAll+1, generatedKilled+caught
 		}
 	}
-	problems := wrong(faults, verdicts, excused, all)
+	problems := wrong(faults, verdicts, excused, want.all)
 	for _, p := range problems {
 		fmt.Fprintln(stdout, "problem:", p)
 	}
@@ -165,8 +173,10 @@ func judge(stdout io.Writer, faults []fault, verdicts []verdict, excused map[str
 	switch {
 	case plantedCaught < plantedAll:
 		return fmt.Errorf("%d planted faults were not caught", plantedAll-plantedCaught)
-	case generatedKilled*100 < generatedAll*share:
-		return fmt.Errorf("%d of %d generated faults were noticed, fewer than %d %%", generatedKilled, generatedAll, share)
+	case generatedAll < want.least:
+		return fmt.Errorf("%d generated faults were tried, fewer than %d", generatedAll, want.least)
+	case generatedKilled*100 < generatedAll*want.share:
+		return fmt.Errorf("%d of %d generated faults were noticed, fewer than %d %%", generatedKilled, generatedAll, want.share)
 	case len(problems) > 0:
 		return fmt.Errorf("%d faults prove nothing or are not explained", len(problems))
 	}

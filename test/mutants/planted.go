@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
+	"strconv"
 	"strings"
 
 	"sigs.k8s.io/yaml"
@@ -62,6 +64,9 @@ func readPlanted(dir string) ([]fault, error) {
 		if err := yaml.UnmarshalStrict(data, &entries); err != nil {
 			return nil, fmt.Errorf("reading %s: %w", list, err)
 		}
+		if err := counted(data, len(entries)); err != nil {
+			return nil, fmt.Errorf("reading %s: %w", list, err)
+		}
 		for _, e := range entries {
 			f, err := e.plant()
 			if err != nil {
@@ -71,6 +76,16 @@ func readPlanted(dir string) ([]fault, error) {
 		}
 	}
 	return faults, nil
+}
+
+// counted holds a list to the number that it says of itself, so that a fault which
+// is lost, by a merge for example, is missed.
+func counted(list []byte, found int) error {
+	said := regexp.MustCompile(`(?m)^# faults: (\d+)$`).FindSubmatch(list)
+	if said == nil || string(said[1]) != strconv.Itoa(found) {
+		return fmt.Errorf("it holds %d faults and does not say \"# faults: %d\": see that none is lost, and correct the number", found, found)
+	}
+	return nil
 }
 
 func (e entry) plant() (fault, error) {
