@@ -63,6 +63,7 @@ func TestScripts(t *testing.T) {
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"private":    private,
 			"exits":      exits,
+			"otherexits": otherExits,
 			"sentence":   sentence,
 			"evidence":   writeEvidence,
 			"hold":       hold,
@@ -125,10 +126,18 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) == 0 {
 		ts.Fatalf("usage: exits code [argument...]")
 	}
+	otherExits(ts, neg, append([]string{args[0], command.Name}, args[1:]...))
+}
+
+// otherExits is exits for another program: "otherexits 2 ./other --cleanup-preflight".
+func otherExits(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: otherexits code program [argument...]")
+	}
 	want, err := strconv.Atoi(args[0])
 	ts.Check(err)
 	got := 0
-	if err := ts.Exec(command.Name, args[1:]...); err != nil {
+	if err := ts.Exec(args[1], args[2:]...); err != nil {
 		var exit *exec.ExitError
 		if !errors.As(err, &exit) {
 			ts.Fatalf("running the command: %v", err)
