@@ -398,6 +398,10 @@ func rowsOfA5_5() []row {
 		{"one Audit-ID twice", in + "preflight-worker-started.json", "the same Audit-ID as",
 			rewrite(attempt+"/preflight-worker-started.json", func(s *evidence.Started) { s.AuditID = et.AuditID(0, identity.SlotAPI) })},
 		{"a strange staging file", in + ".preflight-api-identity.json.staging", "but another file", place(attempt + "/.preflight-api-identity.json.staging")},
+		{"a huge staging file", in + ".preflight-worker.log.staging", "larger than its bound of 16777216 bytes", func(disk *durabletest.FS) {
+			disk.Place(attempt+"/.preflight-worker.log.staging", 0o600, strings.Repeat("torn", 4<<20)+"x")
+		}},
+		{"another unknown staging file", in + ".preflight-plan.staging", "not a staging file of this version", place(attempt + "/.preflight-plan.staging")},
 		{"an unknown staging file", in + ".preflight-x.staging", "not a staging file of this version", place(attempt + "/.preflight-x.staging")},
 	}
 }

@@ -95,6 +95,9 @@ func rowsOfA5_7() []row {
 	}
 	rows = append(rows,
 		row{"a cleanup that is a file", "preflight-cleanup.ABCDEFGH", "is not a directory", place(root + "/preflight-cleanup.ABCDEFGH")},
+		row{"nesting without end in an attempt", "upgrade-preflight/b/c/d/e/f/g/h/i", "nested deeper than 8 directories", func(disk *durabletest.FS) {
+			makeDirs(disk, "upgrade-preflight/b/c/d/e/f/g/h/i")
+		}},
 		row{"nesting without end", "a/b/c/d/e/f/g/h/i", "nested deeper", func(disk *durabletest.FS) { makeDirs(disk, "a/b/c/d/e/f/g/h/i/j") }},
 	)
 	// The staging link of a file with a third name is met before the file itself.
@@ -121,6 +124,7 @@ func TestA5_7_CutOffCleanupIsAccepted(t *testing.T) {
 	disk := tree(t)
 	earlierCleanup(disk)
 	makeDirs(disk, "a/b/c/d/e/f/g/h") // as deep as is looked
+	makeDirs(disk, "upgrade-preflight/b/c/d/e/f/g/h")
 	if _, err := loadAs(disk, root, expectation()); err != nil {
 		t.Fatal(err)
 	}
@@ -136,6 +140,8 @@ func TestA2_2_StagingLinksAreAccepted(t *testing.T) {
 	}
 	next := resume(disk)
 	disk.Place(next+"/.preflight-network-policy-identity.json.staging", 0o600, "torn")
+	disk.Place(next+"/.preflight-migration.log.staging", 0o600, strings.Repeat("torn ", 100<<10))
+	disk.Place(next+"/.notes.txt.staging", 0o600, "a person's")
 	disk.Place(root+"/.preflight-journal.json.staging", 0o600, "torn")
 	inventory, err := loadAs(disk, root, expectation())
 	if err != nil {
