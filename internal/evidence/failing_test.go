@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -20,6 +21,8 @@ type failing struct {
 	durable.FS
 	calls, at int
 	met       string
+	// open counts what was opened and not closed.
+	open int
 }
 
 func (f *failing) call(what, path string) error {
@@ -33,6 +36,7 @@ func (f *failing) call(what, path string) error {
 
 func (f *failing) Open(path string) (durable.Dir, error) {
 	dir, err := f.FS.Open(path)
+	f.open++
 	return &failingDir{dir, f}, err
 }
 
@@ -49,7 +53,13 @@ func (d *failingDir) OpenDir(name string) (durable.Dir, error) {
 	if err != nil {
 		return nil, err
 	}
+	d.of.open++
 	return &failingDir{dir, d.of}, nil
+}
+
+func (d *failingDir) Close() error {
+	d.of.open--
+	return d.Dir.Close()
 }
 
 func (d *failingDir) Open(name string) (durable.File, error) {
@@ -61,7 +71,13 @@ func (d *failingDir) Open(name string) (durable.File, error) {
 	if err != nil {
 		return nil, err
 	}
+	d.of.open++
 	return &failingFile{file, d.of, path}, nil
+}
+
+func (f *failingFile) Close() error {
+	f.of.open--
+	return f.File.Close()
 }
 
 func (d *failingDir) Names() ([]string, error) {
@@ -152,6 +168,9 @@ func TestA5_EveryFailedReadIsRefused(t *testing.T) {
 			for at := 1; ; at++ {
 				f := &failing{FS: disk, at: at}
 				_, err := loadFailing(f)
+				if f.open != 0 {
+					t.Errorf("after %s %d are still open", f.met, f.open)
+				}
 				if f.met == "" {
 					break
 				}
@@ -163,6 +182,29 @@ func TestA5_EveryFailedReadIsRefused(t *testing.T) {
 			}
 			t.Logf("failed reads: tried=%d", tried)
 		})
+	}
+}
+
+// A5.10: what was read is fsynced, each file as it is read, and last of all the
+// directories that hold it, the innermost first.
+func TestA5_10_FactsAreMadeDurable(t *testing.T) {
+	disk := tree(t)
+	before := len(disk.Trace())
+	if _, err := loadAs(disk, root, expectation()); err != nil {
+		t.Fatal(err)
+	}
+	var ops []string
+	for _, op := range disk.Trace()[before:] {
+		ops = append(ops, op.String())
+	}
+	for name := range disk.Files() {
+		if strings.HasSuffix(name, ".json") && !slices.Contains(ops, "fsync "+name) {
+			t.Errorf("%s is not fsynced", name)
+		}
+	}
+	last := ops[max(0, len(ops)-3):]
+	if want := []string{"fsync-dir " + attempt, "fsync-dir " + resume(disk), "fsync-dir " + root}; !slices.Equal(last, want) {
+		t.Errorf("at the end %q, want %q", last, want)
 	}
 }
 

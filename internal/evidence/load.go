@@ -61,11 +61,9 @@ func (d *Dir) load(bound func(*loading) error) (*Inventory, error) {
 
 func (l *loading) close() {
 	for _, a := range l.attempts {
-		if a.dir != nil {
-			// Nothing was written through it: there is nothing that a failing
-			// close could lose.
-			_ = a.dir.Close()
-		}
+		// Nothing was written through it: there is nothing that a failing close
+		// could lose.
+		_ = a.dir.Close()
 	}
 }
 
@@ -78,18 +76,18 @@ func asRefusal(err error) error {
 }
 
 // read reads and decodes one record and returns the SHA-256 of its bytes.
-func (l *loading) read(dir durable.Dir, name string, maxBytes int, v any) (string, error) {
+func (l *loading) read(dir durable.Dir, name string, maxBytes int, v any) (sum string, err error) {
 	file := l.relative(dir, name)
 	data, _, err := durable.ReadPrivate(dir, name, int64(maxBytes))
 	if err != nil {
-		return "", refuseFile(file, err)
+		return sum, refuseFile(file, err)
 	}
 	if err := strictjson.Decode(data, maxBytes, v); err != nil {
-		return "", refuseBecause(file, err)
+		return sum, refuseBecause(file, err)
 	}
 	if sealed, ok := v.(Sealed); ok {
 		if err := CheckSeal(sealed); err != nil {
-			return "", refuseBecause(file, err)
+			return sum, refuseBecause(file, err)
 		}
 	}
 	return strictjson.Sum(data), nil

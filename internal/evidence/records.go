@@ -141,17 +141,17 @@ func (l *loading) readOnly(s *slot, file string, r slotRecord) error {
 func (l *loading) readBound(s *slot, file string, r slotRecord) (string, error) {
 	sum, err := l.read(s.attempt.dir, file, maxRecordBytes, r)
 	if err != nil {
-		return "", err
+		return sum, err
 	}
 	want := Record{
 		Version: Version, Attempt: s.attempt.entry.Name,
 		Slot: s.planned.Slot, PlanSHA256: s.attempt.entry.PlanSHA256,
 	}
 	if *r.common() != want {
-		return "", refuse(s.attempt.file(file), "does not belong to its plan, attempt and slot")
+		return sum, refuse(s.attempt.file(file), "does not belong to its plan, attempt and slot")
 	}
 	if err := CheckRequired(r); err != nil {
-		return "", refuseBecause(s.attempt.file(file), err)
+		return sum, refuseBecause(s.attempt.file(file), err)
 	}
 	return sum, nil
 }

@@ -398,6 +398,12 @@ func rowsOfA5_5() []row {
 		{"one Audit-ID twice", in + "preflight-worker-started.json", "the same Audit-ID as",
 			rewrite(attempt+"/preflight-worker-started.json", func(s *evidence.Started) { s.AuditID = et.AuditID(0, identity.SlotAPI) })},
 		{"a strange staging file", in + ".preflight-api-identity.json.staging", "but another file", place(attempt + "/.preflight-api-identity.json.staging")},
+		{"a huge create error", in + "preflight-worker-create.err", "larger than its bound of 65536 bytes", func(disk *durabletest.FS) {
+			disk.Place(attempt+"/preflight-worker-create.err", 0o600, strings.Repeat("a", evidence.MaxCreateErrorBytes+1))
+		}},
+		{"a huge log", in + "preflight-worker.log", "larger than its bound of 4194304 bytes", func(disk *durabletest.FS) {
+			disk.Place(attempt+"/preflight-worker.log", 0o600, strings.Repeat("a", evidence.MaxLogBytes+1))
+		}},
 		{"a huge staging file", in + ".preflight-worker.log.staging", "larger than its bound of 16777216 bytes", func(disk *durabletest.FS) {
 			disk.Place(attempt+"/.preflight-worker.log.staging", 0o600, strings.Repeat("torn", 4<<20)+"x")
 		}},

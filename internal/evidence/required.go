@@ -14,7 +14,6 @@ import (
 type slotRecord interface {
 	Sealed
 	common() *Record
-	required() []requirement
 }
 
 // requirement is a value that a record must hold: strict decoding knows that
@@ -27,11 +26,9 @@ type requirement struct {
 // CheckRequired reports the first value that a record lacks, as a clause. The
 // journal asks before it writes.
 func CheckRequired(r Sealed) error {
-	if record, ok := r.(slotRecord); ok {
-		for _, value := range record.required() {
-			if !value.ok {
-				return fmt.Errorf("has no valid %s", value.name)
-			}
+	for _, value := range r.required() {
+		if !value.ok {
+			return fmt.Errorf("has no valid %s", value.name)
 		}
 	}
 	return nil

@@ -357,8 +357,8 @@ func TestA5_5_RefusesAnObjectThatTwoAttemptsPlan(t *testing.T) {
 // records and decide nothing.
 func TestA5_4_AcceptsLogsAndErrors(t *testing.T) {
 	disk := tree(t)
-	disk.Place(attempt+"/preflight-worker.log", 0o600, "it said\n")
-	disk.Place(attempt+"/preflight-worker-create.err", 0o600, "")
+	disk.Place(attempt+"/preflight-worker.log", 0o600, strings.Repeat("a", evidence.MaxLogBytes))
+	disk.Place(attempt+"/preflight-worker-create.err", 0o600, strings.Repeat("a", evidence.MaxCreateErrorBytes))
 	disk.Place(attempt+"/notes.txt", 0o600, "a person's")
 	inventory, err := loadAs(disk, root, expectation())
 	if err != nil || len(inventory.Resources) != 6 {

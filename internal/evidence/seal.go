@@ -9,8 +9,11 @@ import (
 // Sealed is a record that carries the SHA-256 of its own canonical rest: of
 // what `jq 'del(.sha256)'` prints (A1.5). It is no signature. It turns a flipped
 // bit or a digit changed by hand into a refusal, where it would otherwise be
-// another UID.
-type Sealed interface{ seal() *string }
+// another UID. Each says what it must hold (A1.5).
+type Sealed interface {
+	seal() *string
+	required() []requirement
+}
 
 func (r *Started) seal() *string    { return &r.SHA256 }
 func (r *Receipt) seal() *string    { return &r.SHA256 }

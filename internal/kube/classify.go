@@ -70,7 +70,7 @@ func refusedCreate(namespace string, got answer, status metav1.Status, readable 
 		// Fairness refuses before a request is processed, in plain text.
 		return true
 	case http.StatusNotFound:
-		return readable && names(status, "", "namespaces", namespace)
+		return names(status, "", "namespaces", namespace)
 	default:
 		return readable && refusalCode(got.code)
 	}
@@ -146,7 +146,7 @@ func readable(got answer) error {
 		return &Unreadable{about, got.err}
 	case got.code == http.StatusOK:
 		return nil
-	case ok && got.absent(status):
+	case got.absent(status):
 		return &Gone{about}
 	case ok && refusalCode(got.code):
 		return &Refused{about}
@@ -169,7 +169,8 @@ func names(status metav1.Status, group, plural, name string) bool {
 }
 
 // status returns the answer's Status. It counts only when it is a complete
-// failure Status with the code of the response itself.
+// failure Status with the code of the response itself; otherwise an empty one is
+// returned, which names nothing.
 func (a answer) status() (metav1.Status, bool) {
 	var status metav1.Status
 	if a.err != nil || utiljson.Unmarshal(a.body, &status) != nil {
