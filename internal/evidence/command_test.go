@@ -80,8 +80,9 @@ func (o *operator) refuse(t *testing.T, disk *durabletest.FS, row row) (made boo
 		file = "the evidence directory"
 	}
 	sentence, _, _ := strings.Cut(stderr, "\n")
-	if want := command.Name + ": evidence refused: " + file + " "; !strings.HasPrefix(sentence, want) || !says(sentence, row.reason) {
-		t.Errorf("said %q, want %q and %q", sentence, want, row.reason)
+	begin := command.Name + ": evidence refused: " + file + " "
+	if rule, begun := strings.CutPrefix(sentence, begin); !begun || !says(rule, row.reason) {
+		t.Errorf("said %q, want %q and %q", sentence, begin, row.reason)
 	}
 	if code != 2 || stdout != "" {
 		t.Errorf("exit %d, standard output %q", code, stdout)

@@ -31,10 +31,7 @@ func Open(disk durable.FS, path string) (*Dir, error) {
 
 // refuseOpening names the path, since nothing else on the screen does yet.
 func refuseOpening(path string, err error) error {
-	reason := err
-	if pathErr := (*fs.PathError)(nil); errors.As(err, &pathErr) {
-		reason = pathErr.Err
-	}
+	reason := withoutPath(err)
 	switch {
 	case errors.Is(reason, durable.ErrLocked):
 		reason = errors.New("is in use: another process holds this evidence; wait for it, or end it and settle what it has sent")

@@ -1,6 +1,7 @@
 package evidence_test
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -21,6 +22,8 @@ type failing struct {
 	durable.FS
 	calls, at int
 	met       string
+	// err is what it fails with, EIO when nil.
+	err error
 	// open counts what was opened and not closed.
 	open int
 }
@@ -31,7 +34,7 @@ func (f *failing) call(what, path string) error {
 		return nil
 	}
 	f.met = what + " " + path
-	return &fs.PathError{Op: what, Path: path, Err: syscall.EIO}
+	return &fs.PathError{Op: what, Path: path, Err: cmp.Or(f.err, error(syscall.EIO))}
 }
 
 func (f *failing) Open(path string) (durable.Dir, error) {
@@ -185,6 +188,42 @@ func TestA5_EveryFailedReadIsRefused(t *testing.T) {
 	}
 }
 
+// A5.7: what the disk finds of a file continues the sentence that its name begins, and
+// the cause can be told.
+func TestA5_7_WhatIsFoundOfAFile(t *testing.T) {
+	for _, row := range []struct {
+		err  error
+		says string
+	}{
+		{fs.ErrNotExist, "does not exist"},
+		{durable.ErrSymlink, "is a symbolic link"},
+		{durable.ErrCrossDevice, "is on another mounted file system"},
+		{durable.ErrNotRegular, "is not a regular file"},
+		{durable.ErrNotDirectory, "is not a directory"},
+		{durable.ErrOwner, "is owned by another user"},
+		{durable.ErrMode, "is open to group or others"},
+		{durable.ErrLinks, "has a hard link that is not its staging link"},
+		{durable.ErrTooBig, "is larger than its bound"},
+		{syscall.EACCES, "cannot be read: permission denied"},
+	} {
+		disk, met := tree(t), false
+		for at := 1; !met; at++ {
+			f := &failing{FS: disk, at: at, err: row.err}
+			_, err := loadFailing(f)
+			if f.met == "" {
+				t.Fatalf("%v: nothing opened the plan", row.err)
+			}
+			if met = f.met == "opening "+attempt+"/preflight-plan.json"; !met {
+				continue
+			}
+			var refusal *evidence.Refusal
+			if !errors.As(err, &refusal) || refusal.Reason != row.says || !errors.Is(err, row.err) {
+				t.Errorf("%v: got %v, want %q", row.err, err, row.says)
+			}
+		}
+	}
+}
+
 // A5.10: what was read is fsynced, each file as it is read, and last of all the
 // directories that hold it, the innermost first.
 func TestA5_10_FactsAreMadeDurable(t *testing.T) {
@@ -227,6 +266,9 @@ func judgeFailure(t *testing.T, met string, err error) {
 	said := refusal.Error()
 	if strings.Contains(said, "\n") || strings.Contains(said, "%!") {
 		t.Errorf("%s: %q", met, said)
+	}
+	if refusal.File != evidence.JournalFile && (strings.Contains(said, root) || !errors.Is(err, syscall.EIO)) {
+		t.Errorf("%s: %q holds a path, or hides its cause", met, said)
 	}
 	at := met[strings.LastIndex(met, " ")+1:]
 	want := "."

@@ -108,10 +108,7 @@ func relativePath(root, dir, name string) string {
 // refuseFile says why a file cannot be accepted, without the absolute path that
 // an error of the file system carries.
 func refuseFile(file string, err error) error {
-	reason := err
-	if pathErr := (*fs.PathError)(nil); errors.As(err, &pathErr) {
-		reason = pathErr.Err
-	}
+	reason := withoutPath(err)
 	switch {
 	case errors.Is(reason, fs.ErrNotExist):
 		return &Refusal{File: file, Reason: "does not exist", Err: err}
@@ -121,6 +118,13 @@ func refuseFile(file string, err error) error {
 		return &Refusal{File: file, Reason: reason.Error(), Err: err}
 	}
 	return &Refusal{File: file, Reason: "cannot be read: " + reason.Error(), Err: err}
+}
+
+func withoutPath(err error) error {
+	if pathErr := (*fs.PathError)(nil); errors.As(err, &pathErr) {
+		return pathErr.Err
+	}
+	return err
 }
 
 // known reports whether the error is already a clause that continues a name.
@@ -142,11 +146,15 @@ func known(err error) bool {
 func (l *loading) factsAreDurable() error {
 	for _, a := range l.attempts {
 		if err := a.dir.Sync(); err != nil {
-			return refuse(a.entry.Name, "cannot be made durable: %v", err)
+			return refuseSync(a.entry.Name, err)
 		}
 	}
 	if err := l.root.Sync(); err != nil {
-		return refuse(".", "cannot be made durable: %v", err)
+		return refuseSync(".", err)
 	}
 	return nil
+}
+
+func refuseSync(file string, err error) error {
+	return &Refusal{File: file, Reason: "cannot be made durable: " + withoutPath(err).Error(), Err: err}
 }

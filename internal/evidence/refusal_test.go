@@ -43,9 +43,15 @@ func mustRefuse(t *testing.T, err error, file, reason string) {
 	}
 }
 
-// says reports whether the words stand in the sentence, as whole words.
+// says reports whether the words stand in the sentence, as whole words, and at its
+// beginning where they are one.
 func says(sentence, words string) bool {
-	_, after, found := strings.Cut(sentence, words)
+	before, after, found := strings.Cut(sentence, words)
+	for _, verb := range []string{"is ", "has ", "does "} {
+		if strings.HasPrefix(words, verb) && before != "" {
+			return false
+		}
+	}
 	letter := func(s string) bool { return s != "" && (s[0]|0x20 >= 'a' && s[0]|0x20 <= 'z') }
 	return found && (!letter(words[len(words)-1:]) || !letter(after))
 }
@@ -167,13 +173,13 @@ func rowsOfA1_5() []row {
 		}},
 		{"another UID under the old seal", name, "does not match its own SHA-256", edit(receipt, et.ObjectUID(0, identity.SlotAPI), et.UID("other"))},
 		{"an empty file", name, "not complete JSON", func(d *durabletest.FS) { d.Edit(receipt, func(string) string { return "" }) }},
-		{"a huge file", name, "larger than its bound of 65536 bytes", func(d *durabletest.FS) {
+		{"a huge file", name, "is larger than its bound of 65536 bytes", func(d *durabletest.FS) {
 			d.Edit(receipt, func(c string) string { return c + strings.Repeat(" ", 1<<16) })
 		}},
-		{"an empty required value", "upgrade-preflight/preflight-api-started.json", "no valid auditID",
+		{"an empty required value", "upgrade-preflight/preflight-api-started.json", "has no valid auditID",
 			rewrite(attempt+"/preflight-api-started.json", func(s *evidence.Started) { s.AuditID = "" })},
-		{"a UID that is none", name, "no valid uid", rewrite(receipt, func(r *evidence.Receipt) { r.UID = "x; rm -rf /" })},
-		{"a time that is none", name, "no valid creationTimestamp", rewrite(receipt, func(r *evidence.Receipt) { r.CreationTimestamp = "yesterday" })},
+		{"a UID that is none", name, "has no valid uid", rewrite(receipt, func(r *evidence.Receipt) { r.UID = "x; rm -rf /" })},
+		{"a time that is none", name, "has no valid creationTimestamp", rewrite(receipt, func(r *evidence.Receipt) { r.CreationTimestamp = "yesterday" })},
 		{"another version", name, "does not belong to its plan", rewrite(receipt, func(r *evidence.Receipt) { r.Version = 2 })},
 		{"a record of another slot", name, "does not belong to its plan", rewrite(receipt, func(r *evidence.Receipt) { r.Slot = "worker" })},
 		{"a record of another plan", name, "does not belong to its plan", rewrite(receipt, func(r *evidence.Receipt) { r.PlanSHA256 = strings.Repeat("0", 64) })},
@@ -185,8 +191,8 @@ func rowsOfA1_5() []row {
 func rowsOfA5_2() []row {
 	return []row{
 		{"a restored directory", ".", "as after a copy or a restore", func(d *durabletest.FS) { d.Rebirth(root) }},
-		{"a directory that others may read", ".", "open to group or others", func(d *durabletest.FS) { d.Chmod(root, 0o750) }},
-		{"a directory of somebody else", ".", "owned by another user", func(d *durabletest.FS) { d.Chown(root, 0) }},
+		{"a directory that others may read", ".", "is open to group or others", func(d *durabletest.FS) { d.Chmod(root, 0o750) }},
+		{"a directory of somebody else", ".", "is owned by another user", func(d *durabletest.FS) { d.Chown(root, 0) }},
 		{"another file system", ".", "was recorded on xfs: it is not the original directory", rewriteParameters(func(p *evidence.Parameters) { p.FileSystem.Type = "xfs" })},
 	}
 }
@@ -209,7 +215,7 @@ func TestA5_2_Refuses(t *testing.T) {
 		disk := durabletest.New()
 		disk.Place(root, 0o600, "")
 		_, err := loadAs(disk, root, expectation())
-		mustRefuse(t, err, ".", "is not a directory")
+		mustRefuse(t, err, ".", "/evidence is not a directory")
 	})
 	t.Run("nothing", func(t *testing.T) {
 		_, err := loadAs(durabletest.New(), root, expectation())
@@ -259,7 +265,7 @@ func rowsOfA5_4() []row {
 		{"an attempt that was restored", "upgrade-preflight", "as after a copy or a restore", func(d *durabletest.FS) { d.Rebirth(attempt) }},
 		{"an attempt that is a file", "upgrade-preflight", "is not a directory", func(d *durabletest.FS) { d.Place(attempt, 0o600, "") }},
 		{"an attempt that is a link", "upgrade-preflight", "is a symbolic link", func(d *durabletest.FS) { d.Place(attempt, fs.ModeSymlink|0o777, "x") }},
-		{"an attempt open to others", "upgrade-preflight", "open to group or others", func(d *durabletest.FS) { d.Chmod(attempt, 0o711) }},
+		{"an attempt open to others", "upgrade-preflight", "is open to group or others", func(d *durabletest.FS) { d.Chmod(attempt, 0o711) }},
 		{"an attempt twice", "preflight-journal.json", "out of order", journal(func(j *evidence.Journal) { j.Attempts = append(j.Attempts, j.Attempts[0]) })},
 		{"a resume twice", "preflight-journal.json", "twice", journal(func(j *evidence.Journal) { j.Attempts = append(j.Attempts, j.Attempts[1]) })},
 		{"a resume first", "preflight-journal.json", "out of order", journal(func(j *evidence.Journal) { j.Attempts = j.Attempts[1:] })},
@@ -319,14 +325,14 @@ func rowsOfA5_5() []row {
 	}
 	const worker = identity.SlotWorker
 	return []row{
-		{"a receipt without a marker", in + "preflight-worker-identity.json", "without its started marker", remove(attempt + "/preflight-worker-started.json")},
-		{"a rejection without a marker", in + "preflight-worker-rejected.json", "without its started marker", both(
+		{"a receipt without a marker", in + "preflight-worker-identity.json", "exists without its started marker", remove(attempt + "/preflight-worker-started.json")},
+		{"a rejection without a marker", in + "preflight-worker-rejected.json", "exists without its started marker", both(
 			remove(attempt+"/preflight-worker-started.json"), remove(attempt+"/preflight-worker-identity.json"),
 			plant("preflight-worker-rejected.json", worker, rejection("x")))},
-		{"a statement without a marker", in + "preflight-worker-reconciled.json", "without its started marker", both(
+		{"a statement without a marker", in + "preflight-worker-reconciled.json", "exists without its started marker", both(
 			remove(attempt+"/preflight-worker-started.json"), remove(attempt+"/preflight-worker-identity.json"),
 			plant("preflight-worker-reconciled.json", worker, statement))},
-		{"a create error without a marker", in + "preflight-worker-create.err", "without its started marker", both(
+		{"a create error without a marker", in + "preflight-worker-create.err", "exists without its started marker", both(
 			remove(attempt+"/preflight-worker-started.json"), remove(attempt+"/preflight-worker-identity.json"), remove(attempt+"/preflight-worker-released.json"),
 			remove(attempt+"/"+child(worker)), place(attempt+"/preflight-worker-create.err"))},
 		{"a rejection beside a receipt", in + "preflight-worker-rejected.json", "conflicts with the slot's receipt",
@@ -340,7 +346,7 @@ func rowsOfA5_5() []row {
 		{"a rejection of another request", in + "preflight-worker-rejected.json", "of another request", both(
 			remove(attempt+"/preflight-worker-identity.json"), remove(attempt+"/preflight-worker-released.json"), remove(attempt+"/"+child(worker)),
 			plant("preflight-worker-rejected.json", worker, rejection("other")))},
-		{"a rejection that settles nothing", in + "preflight-worker-rejected.json", "no valid code", both(
+		{"a rejection that settles nothing", in + "preflight-worker-rejected.json", "has no valid code", both(
 			remove(attempt+"/preflight-worker-identity.json"), remove(attempt+"/preflight-worker-released.json"), remove(attempt+"/"+child(worker)),
 			plant("preflight-worker-rejected.json", worker, func(r evidence.Record) evidence.Sealed {
 				return &evidence.Rejected{Record: r, AuditID: et.AuditID(0, worker), Code: 409, Time: "2026-05-01T12:00:00Z"}
@@ -398,13 +404,13 @@ func rowsOfA5_5() []row {
 		{"one Audit-ID twice", in + "preflight-worker-started.json", "the same Audit-ID as",
 			rewrite(attempt+"/preflight-worker-started.json", func(s *evidence.Started) { s.AuditID = et.AuditID(0, identity.SlotAPI) })},
 		{"a strange staging file", in + ".preflight-api-identity.json.staging", "but another file", place(attempt + "/.preflight-api-identity.json.staging")},
-		{"a huge create error", in + "preflight-worker-create.err", "larger than its bound of 65536 bytes", func(disk *durabletest.FS) {
+		{"a huge create error", in + "preflight-worker-create.err", "is larger than its bound of 65536 bytes", func(disk *durabletest.FS) {
 			disk.Place(attempt+"/preflight-worker-create.err", 0o600, strings.Repeat("a", evidence.MaxCreateErrorBytes+1))
 		}},
-		{"a huge log", in + "preflight-worker.log", "larger than its bound of 4194304 bytes", func(disk *durabletest.FS) {
+		{"a huge log", in + "preflight-worker.log", "is larger than its bound of 4194304 bytes", func(disk *durabletest.FS) {
 			disk.Place(attempt+"/preflight-worker.log", 0o600, strings.Repeat("a", evidence.MaxLogBytes+1))
 		}},
-		{"a huge staging file", in + ".preflight-worker.log.staging", "larger than its bound of 16777216 bytes", func(disk *durabletest.FS) {
+		{"a huge staging file", in + ".preflight-worker.log.staging", "is larger than its bound of 16777216 bytes", func(disk *durabletest.FS) {
 			disk.Place(attempt+"/.preflight-worker.log.staging", 0o600, strings.Repeat("torn", 4<<20)+"x")
 		}},
 		{"another unknown staging file", in + ".preflight-plan.staging", "not a staging file of this version", place(attempt + "/.preflight-plan.staging")},

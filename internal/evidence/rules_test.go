@@ -141,10 +141,10 @@ func rowsOfPlans() []row {
 		return slot(4, func(s *evidence.PlannedSlot) { s.Manifest = []byte(text) })
 	}
 	return []row{
-		{"registry: huge", "preflight-journal.json", "larger than its bound of 4194304 bytes", func(disk *durabletest.FS) {
+		{"registry: huge", "preflight-journal.json", "is larger than its bound of 4194304 bytes", func(disk *durabletest.FS) {
 			disk.Edit(root+"/preflight-journal.json", func(c string) string { return c + strings.Repeat(" ", 4<<20) })
 		}},
-		{"parameters: huge", "parameters.json", "larger than its bound of 1048576 bytes", func(disk *durabletest.FS) {
+		{"parameters: huge", "parameters.json", "is larger than its bound of 1048576 bytes", func(disk *durabletest.FS) {
 			disk.Edit(root+"/parameters.json", func(c string) string { return c + strings.Repeat(" ", 1<<20) })
 		}},
 		{"registry: no sum of the parameters", "parameters.json", "has not the SHA-256 that preflight-journal.json records", journal(func(j *evidence.Journal) { j.ParametersSHA256 = "" })},
@@ -256,26 +256,26 @@ func rowsOfRecords() []row {
 	}
 	const marker, rejection, statement, release = in + "preflight-worker-started.json", in + "preflight-worker-rejected.json", in + "preflight-worker-reconciled.json", in + "preflight-worker-released.json"
 	return []row{
-		{"marker: no time", marker, "no valid time", started(func(r *evidence.Started) { r.Time = "" })},
-		{"marker: a long Audit-ID", marker, "no valid auditID", started(func(r *evidence.Started) { r.AuditID = strings.Repeat("a", 65) })},
-		{"child: a name that is a command", in + child, "no valid name", aChild(func(r *evidence.Child) { r.Name = "x;rm" })},
-		{"child: no UID", in + child, "no valid uid", aChild(func(r *evidence.Child) { r.UID = "" })},
-		{"child: no owner", in + child, "no valid ownerUID", aChild(func(r *evidence.Child) { r.OwnerUID = "" })},
-		{"release: no UID", release, "no valid uid", released(func(r *evidence.Released) { r.UID = "" })},
-		{"release: no time", release, "no valid time", released(func(r *evidence.Released) { r.Time = "" })},
-		{"release: without a marker", release, "without its started marker", func(disk *durabletest.FS) {
+		{"marker: no time", marker, "has no valid time", started(func(r *evidence.Started) { r.Time = "" })},
+		{"marker: a long Audit-ID", marker, "has no valid auditID", started(func(r *evidence.Started) { r.AuditID = strings.Repeat("a", 65) })},
+		{"child: a name that is a command", in + child, "has no valid name", aChild(func(r *evidence.Child) { r.Name = "x;rm" })},
+		{"child: no UID", in + child, "has no valid uid", aChild(func(r *evidence.Child) { r.UID = "" })},
+		{"child: no owner", in + child, "has no valid ownerUID", aChild(func(r *evidence.Child) { r.OwnerUID = "" })},
+		{"release: no UID", release, "has no valid uid", released(func(r *evidence.Released) { r.UID = "" })},
+		{"release: no time", release, "has no valid time", released(func(r *evidence.Released) { r.Time = "" })},
+		{"release: without a marker", release, "exists without its started marker", func(disk *durabletest.FS) {
 			for _, name := range []string{"preflight-worker-started.json", "preflight-worker-identity.json", child} {
 				disk.Delete(attempt + "/" + name)
 			}
 		}},
-		{"rejection: no Audit-ID", rejection, "no valid auditID", rejected(func(r *evidence.Rejected) { r.AuditID = "" })},
-		{"rejection: no code", rejection, "no valid code", rejected(func(r *evidence.Rejected) { r.Code = 0 })},
-		{"rejection: not sent, with a code", rejection, "no valid code", rejected(func(r *evidence.Rejected) { r.NotSent = true })},
-		{"rejection: a long reason", rejection, "no valid reason", rejected(func(r *evidence.Rejected) { r.Reason = strings.Repeat("a", evidence.MaxReasonBytes+1) })},
-		{"rejection: no time", rejection, "no valid time", rejected(func(r *evidence.Rejected) { r.Time = "" })},
-		{"statement: on no marker", statement, "no valid markerSHA256", stated(func(r *evidence.Reconciled) { r.MarkerSHA256 = "" })},
-		{"statement: empty", statement, "no valid statement", stated(func(r *evidence.Reconciled) { r.Statement = "" })},
-		{"statement: no time", statement, "no valid time", stated(func(r *evidence.Reconciled) { r.Time = "" })},
+		{"rejection: no Audit-ID", rejection, "has no valid auditID", rejected(func(r *evidence.Rejected) { r.AuditID = "" })},
+		{"rejection: no code", rejection, "has no valid code", rejected(func(r *evidence.Rejected) { r.Code = 0 })},
+		{"rejection: not sent, with a code", rejection, "has no valid code", rejected(func(r *evidence.Rejected) { r.NotSent = true })},
+		{"rejection: a long reason", rejection, "has no valid reason", rejected(func(r *evidence.Rejected) { r.Reason = strings.Repeat("a", evidence.MaxReasonBytes+1) })},
+		{"rejection: no time", rejection, "has no valid time", rejected(func(r *evidence.Rejected) { r.Time = "" })},
+		{"statement: on no marker", statement, "has no valid markerSHA256", stated(func(r *evidence.Reconciled) { r.MarkerSHA256 = "" })},
+		{"statement: empty", statement, "has no valid statement", stated(func(r *evidence.Reconciled) { r.Statement = "" })},
+		{"statement: no time", statement, "has no valid time", stated(func(r *evidence.Reconciled) { r.Time = "" })},
 	}
 }
 

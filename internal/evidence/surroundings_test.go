@@ -70,9 +70,9 @@ func rowsOfA5_7() []row {
 			{"FIFO", "is not a regular file", func(d *durabletest.FS) { d.Place(at, fs.ModeNamedPipe|0o600, "") }},
 			{"device", "is not a regular file", func(d *durabletest.FS) { d.Place(at, fs.ModeDevice|0o600, "") }},
 			{"socket", "is not a regular file", func(d *durabletest.FS) { d.Place(at, fs.ModeSocket|0o600, "") }},
-			{"group", "open to group or others", func(d *durabletest.FS) { d.Chmod(at, 0o640) }},
-			{"others", "open to group or others", func(d *durabletest.FS) { d.Chmod(at, 0o602) }},
-			{"owner", "owned by another user", func(d *durabletest.FS) { d.Chown(at, 0) }},
+			{"group", "is open to group or others", func(d *durabletest.FS) { d.Chmod(at, 0o640) }},
+			{"others", "is open to group or others", func(d *durabletest.FS) { d.Chmod(at, 0o602) }},
+			{"owner", "is owned by another user", func(d *durabletest.FS) { d.Chown(at, 0) }},
 			{"hard link", "has a hard link", func(d *durabletest.FS) { d.HardLink(at, "/other") }},
 			{"two hard links", "has a hard link", func(d *durabletest.FS) {
 				dir, name := at[:strings.LastIndex(at, "/")], at[strings.LastIndex(at, "/")+1:]
@@ -87,7 +87,7 @@ func rowsOfA5_7() []row {
 		}
 	}
 	for name, mode := range map[string]fs.FileMode{"x": fs.ModeDir | 0o755, "y": fs.ModeSymlink | 0o777, "preflight-cleanup.ABCDEFGH": fs.ModeDir | 0o710} {
-		reason := "open to group or others"
+		reason := "is open to group or others"
 		if mode&fs.ModeSymlink != 0 {
 			reason = "is a symbolic link"
 		}

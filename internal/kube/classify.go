@@ -173,11 +173,9 @@ func names(status metav1.Status, group, plural, name string) bool {
 // returned, which names nothing.
 func (a answer) status() (metav1.Status, bool) {
 	var status metav1.Status
-	if a.err != nil || utiljson.Unmarshal(a.body, &status) != nil {
-		return metav1.Status{}, false
-	}
-	ok := status.Kind == "Status" && status.APIVersion == "v1" && status.Status == metav1.StatusFailure && int(status.Code) == a.code
-	if !ok {
+	counts := a.err == nil && utiljson.Unmarshal(a.body, &status) == nil &&
+		status.Kind == "Status" && status.APIVersion == "v1" && status.Status == metav1.StatusFailure && int(status.Code) == a.code
+	if !counts {
 		return metav1.Status{}, false
 	}
 	return status, true
