@@ -20,7 +20,7 @@ func (l *loading) nothingLiesOutside() error {
 	if err != nil {
 		return refuseFile(".", err)
 	}
-	registered := map[string]bool{ParametersFile: true, JournalFile: true}
+	registered := map[string]bool{JournalFile: true}
 	for _, a := range l.attempts {
 		registered[a.entry.Name] = true
 	}

@@ -33,7 +33,7 @@ func answerOf(verb string, object identity.Object, err error) (answer Answer, ok
 
 // absentFrom is A6.2a for an answer that client-go has taken apart.
 func (a Answer) absentFrom(resource Resource) bool {
-	return a.Code == http.StatusNotFound && a.Details != nil &&
+	return a.Code == http.StatusNotFound &&
 		names(metav1.Status{Reason: metav1.StatusReason(a.Reason), Details: a.Details}, resource.Group, resource.Plural, a.Object.Name)
 }
 

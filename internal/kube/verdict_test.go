@@ -54,6 +54,7 @@ func TestA6_2a_VerdictsOfTakenApartAnswers(t *testing.T) {
 		{"too many requests", told(429, metav1.StatusReasonTooManyRequests, nil), "unreadable", "refused"},
 		{"too many requests, in plain text", told(429, metav1.StatusReasonTooManyRequests, detailsOf(invented)), "unreadable", "refused"},
 		{"invalid", told(422, metav1.StatusReasonInvalid, detailsOf(caused("", "metadata.name"))), "refused", "refused"},
+		{"invalid, no details", told(422, metav1.StatusReasonInvalid, nil), "refused", "refused"},
 		{"another UID", told(422, metav1.StatusReasonInvalid, detailsOf(caused("", "metadata.uid"))), "refused", "gone"},
 		{"another UID, with another code", told(400, metav1.StatusReasonInvalid, detailsOf(caused("", "metadata.uid"))), "refused", "refused"},
 		{"a server's own failure", told(500, metav1.StatusReasonInternalError, nil), "unreadable", "unknown"},
