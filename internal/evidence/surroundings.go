@@ -91,13 +91,13 @@ func (l *loading) directoryIsPrivate(parent durable.Dir, name string, depth int)
 // findCreateRecord returns the absolute path of a create record anywhere below
 // dir, or "". Where it cannot look it is an error, since nothing can be said of
 // what it did not see.
-func findCreateRecord(dir durable.Dir, depth int) (string, error) {
+func findCreateRecord(dir durable.Dir, depth int) (found string, err error) {
 	if depth > maxDepth {
-		return "", errors.New("directories are nested too deep")
+		return found, errors.New("directories are nested too deep")
 	}
 	names, err := dir.Names()
 	if err != nil {
-		return "", err
+		return found, err
 	}
 	for _, name := range names {
 		if CreateRecord(name) {
@@ -105,23 +105,22 @@ func findCreateRecord(dir durable.Dir, depth int) (string, error) {
 		}
 		info, err := dir.Lstat(name)
 		if err != nil {
-			return "", err
+			return found, err
 		}
 		if !info.Mode.IsDir() {
 			continue
 		}
-		found, err := findBelow(dir, name, depth)
-		if found != "" || err != nil {
+		if found, err = findBelow(dir, name, depth); found != "" || err != nil {
 			return found, err
 		}
 	}
-	return "", nil
+	return found, nil
 }
 
-func findBelow(parent durable.Dir, name string, depth int) (string, error) {
+func findBelow(parent durable.Dir, name string, depth int) (found string, err error) {
 	dir, err := parent.OpenDir(name)
 	if err != nil {
-		return "", err
+		return found, err
 	}
 	defer func() { _ = dir.Close() }()
 	return findCreateRecord(dir, depth+1)
