@@ -102,6 +102,25 @@ func recordOf(name string) func() evidence.Sealed {
 	return nil
 }
 
+// A1.5: a record's sum is that of what "jq 'del(.sha256)'" prints of it, so that
+// anybody can compute it.
+func TestA1_5_SealIsOfTheRest(t *testing.T) {
+	sealed := 0
+	for name, content := range small(t).Files() {
+		if recordOf(name) == nil {
+			continue
+		}
+		sealed++
+		rest, sum, found := strings.Cut(content, ",\n  \"sha256\": \"")
+		if !found || strings.TrimSuffix(sum, "\"\n}\n") != strictjson.Sum([]byte(rest+"\n}\n")) {
+			t.Errorf("%s is not sealed by the sum of its rest:\n%s", name, content)
+		}
+	}
+	if sealed < 9 {
+		t.Errorf("only %d records", sealed)
+	}
+}
+
 // A1.5, A5.4: the loader refuses a flipped bit in every byte of every file that
 // a decision rests on, every bit of the registry, which no digest covers, and
 // files that are cut. With HOLDFAST_EVERY_BIT set it is every bit of every file,

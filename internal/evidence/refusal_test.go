@@ -52,7 +52,9 @@ func says(sentence, words string) bool {
 			return false
 		}
 	}
-	letter := func(s string) bool { return s != "" && (s[0]|0x20 >= 'a' && s[0]|0x20 <= 'z') }
+	letter := func(s string) bool {
+		return s != "" && (s[0] >= '0' && s[0] <= '9' || s[0]|0x20 >= 'a' && s[0]|0x20 <= 'z')
+	}
 	return found && (!letter(words[len(words)-1:]) || !letter(after))
 }
 

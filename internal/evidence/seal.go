@@ -23,25 +23,18 @@ func (r *Rejected) seal() *string   { return &r.SHA256 }
 func (r *Reconciled) seal() *string { return &r.SHA256 }
 
 // Seal sets the record's sum over its present content.
-func Seal(r Sealed) error {
-	sum, err := sumOfRest(r)
-	if err != nil {
-		return err
-	}
-	*r.seal() = sum
-	return nil
+func Seal(r Sealed) (err error) {
+	*r.seal(), err = sumOfRest(r)
+	return err
 }
 
 // CheckSeal refuses a record whose sum is not that of its rest.
 func CheckSeal(r Sealed) error {
 	sum, err := sumOfRest(r)
-	if err != nil {
-		return err
+	if err == nil && *r.seal() != sum {
+		err = errors.New("does not match its own SHA-256: it was changed after it was written")
 	}
-	if *r.seal() != sum {
-		return errors.New("does not match its own SHA-256: it was changed after it was written")
-	}
-	return nil
+	return err
 }
 
 // sumOfRest sums the record without its sum, and leaves it as it was.
