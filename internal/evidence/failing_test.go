@@ -39,8 +39,14 @@ func (f *failing) call(what, path string) error {
 
 func (f *failing) Open(path string) (durable.Dir, error) {
 	dir, err := f.FS.Open(path)
+	if err == nil {
+		err = f.call("opening", path)
+	}
+	if err != nil {
+		return nil, err
+	}
 	f.open++
-	return &failingDir{dir, f}, err
+	return &failingDir{dir, f}, nil
 }
 
 type failingDir struct {
@@ -168,7 +174,7 @@ func TestA5_EveryFailedReadIsRefused(t *testing.T) {
 			disk := tree(t)
 			prepare(disk)
 			tried := 0
-			for at := 1; ; at++ {
+			for at := 2; ; at++ { // the first opens the evidence itself
 				f := &failing{FS: disk, at: at}
 				_, err := loadFailing(f)
 				if f.open != 0 {
@@ -220,6 +226,35 @@ func TestA5_7_WhatIsFoundOfAFile(t *testing.T) {
 			if !errors.As(err, &refusal) || refusal.Reason != row.says || !errors.Is(err, row.err) {
 				t.Errorf("%v: got %v, want %q", row.err, err, row.says)
 			}
+		}
+	}
+}
+
+// A1.2: what cannot be opened or locked is refused by its path, and not kept open.
+func TestA1_2_WhatCannotBeOpened(t *testing.T) {
+	held := &failing{FS: tree(t)}
+	dir, err := evidence.Open(held, root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = evidence.Open(held, root)
+	mustRefuse(t, err, ".", "/evidence is in use: another process holds this evidence; wait for it, or end it and settle what it has sent")
+	if !errors.Is(err, durable.ErrLocked) || held.open != 1 {
+		t.Errorf("%v; %d are open", err, held.open)
+	}
+	if err := dir.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for err, says := range map[error]string{
+		syscall.EACCES:          "/evidence cannot be opened: permission denied",
+		fs.ErrNotExist:          "/evidence does not exist",
+		durable.ErrSymlink:      "/evidence is reached through a symbolic link",
+		durable.ErrNotDirectory: "/evidence is not a directory",
+	} {
+		_, refused := evidence.Open(&failing{FS: tree(t), at: 1, err: err}, root)
+		var refusal *evidence.Refusal
+		if !errors.As(refused, &refusal) || refusal.Reason != says || refusal.File != "." || !errors.Is(refused, err) {
+			t.Errorf("%v: got %v, want %q", err, refused, says)
 		}
 	}
 }
