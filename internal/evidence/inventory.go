@@ -2,7 +2,6 @@ package evidence
 
 import (
 	"slices"
-	"strings"
 
 	"github.com/holdfast-project/holdfast/internal/identity"
 )
@@ -130,11 +129,11 @@ func (s *slot) acknowledged() Acknowledged {
 		ref: s.ref(), object: s.receipt.Object(), nonce: s.attempt.plan.Nonce,
 		released: s.released != nil,
 	}
+	// They were read in the order of their files' names, which end in the UIDs.
 	for _, child := range s.children {
 		a.children = append(a.children, identity.Object{
 			APIVersion: "v1", Kind: "Pod", Namespace: child.Namespace, Name: child.Name, UID: child.UID,
 		})
 	}
-	slices.SortFunc(a.children, func(x, y identity.Object) int { return strings.Compare(x.UID, y.UID) })
 	return a
 }
