@@ -72,7 +72,7 @@ func TestA5_11_EveryField(t *testing.T) {
 		planned := et.Plan(at).Slots[order%5]
 		want := evidence.SlotState{
 			Ref: identity.SlotRef{Attempt: inv.Journal.Attempts[at].Name, Slot: planned.Slot}, Object: planned.Object(),
-			Nonce: et.Plan(at).Nonce, PlanSHA256: inv.Journal.Attempts[at].PlanSHA256, Order: order,
+			Nonce: et.Plan(at).Nonce, PlanSHA256: inv.Journal.Attempts[at].PlanSHA256,
 		}
 		states += string(slot.State) + " "
 		want.State = slot.State
@@ -92,7 +92,7 @@ func TestA5_11_EveryField(t *testing.T) {
 		object := planned.Object()
 		object.UID = et.ObjectUID(0, planned.Slot)
 		if resource.Ref() != inv.Slots[order].Ref || resource.Object() != object || resource.Nonce() != et.Plan(0).Nonce ||
-			resource.Order() != order || resource.Released() != (planned.Slot == identity.SlotMigration) {
+			resource.Released() != (planned.Slot == identity.SlotMigration) {
 			t.Errorf("resource %d reads %+v", order, resource)
 		}
 	}
