@@ -1,10 +1,12 @@
 package evidence_test
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
 
+	"github.com/holdfast-project/holdfast/internal/durable"
 	"github.com/holdfast-project/holdfast/internal/durable/durabletest"
 	"github.com/holdfast-project/holdfast/internal/evidence"
 	et "github.com/holdfast-project/holdfast/internal/evidence/evidencetest"
@@ -98,6 +100,9 @@ func TestA1_2_FileSystemOfALaterCommand(t *testing.T) {
 	_, err := loadAs(moved, root, expectation())
 	mustRefuse(t, err, ".", "lies on xfs, but was recorded on ext4")
 	_, err = on("nfs", false)
+	if !errors.Is(err, durable.ErrFileSystem) {
+		t.Errorf("%v hides its cause", err)
+	}
 	mustRefuse(t, err, ".", "but on nfs; choose another directory, or accept the risk with --allow-filesystem=nfs")
 	for _, row := range []struct {
 		kind    string
@@ -159,6 +164,9 @@ func rowsOfPlans() []row {
 		{"registry: a resume with a startup's name", "preflight-journal.json", "which is not one", journal(func(j *evidence.Journal) { j.Attempts[1].Name = "upgrade-preflight" })},
 		{"registry: a resume under another prefix", "preflight-journal.json", "which is not one", journal(func(j *evidence.Journal) { j.Attempts[1].Name = "migration-preflight-resume.ABCDEFGH" })},
 		{"registry: a resume with a resume's kind and no other", "preflight-journal.json", "which is not one", journal(func(j *evidence.Journal) { j.Attempts[1].Kind = evidence.MigrationResume })},
+		{"registry: an unknown kind with a suffix alone", "preflight-journal.json", "which is not one", journal(func(j *evidence.Journal) {
+			j.Attempts[1].Kind, j.Attempts[1].Name = "cleanup", "ABCDEFGH"
+		})},
 		{"plan: of another kind of attempt", plan, "is the plan of another attempt (upgrade-preflight, resume)", rewritePlan(func(p *evidence.Plan) { p.Kind = evidence.Resume })},
 		{"plan: for another namespace", plan, `is for release "openclaw-enterprise" in namespace "x", not those of parameters.json`, rewritePlan(func(p *evidence.Plan) { p.Namespace = "x" })},
 		{"plan: a nonce in capitals", plan, "no nonce of 128 bits", rewritePlan(func(p *evidence.Plan) { p.Nonce = strings.Repeat("A", 32) })},
