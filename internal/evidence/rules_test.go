@@ -52,7 +52,7 @@ func rowsOfParameters() (rows []row) {
 		{"no digest of the profile", "profile", func(p *evidence.Parameters) { p.Profile.SHA256 = "" }},
 		{"no chart", "chart", func(p *evidence.Parameters) { p.Chart.Name = "" }},
 		{"no digest of the chart", "chart", func(p *evidence.Parameters) { p.Chart.SHA256 = "" }},
-		{"values without a digest", "values", func(p *evidence.Parameters) { p.Values.SHA256 = "" }},
+		{"values without a digest", "values", func(p *evidence.Parameters) { p.Values.PBKDF2 = "" }},
 		{"no images", "images", func(p *evidence.Parameters) { p.Images = nil }},
 		{"an image without a role", "images", func(p *evidence.Parameters) { p.Images[0].Role = "" }},
 		{"an image without a reference", "images", func(p *evidence.Parameters) { p.Images[0].Reference = "" }},
@@ -72,7 +72,6 @@ func rowsOfParameters() (rows []row) {
 // A1.5: what may be left out may be left out.
 func TestA1_5_AcceptsParametersWithoutWhatIsOptional(t *testing.T) {
 	for name, change := range map[string]func(*evidence.Parameters){
-		"no values":        func(p *evidence.Parameters) { p.Values = evidence.Asset{} },
 		"no kube-system":   func(p *evidence.Parameters) { p.Cluster.KubeSystemUID = "" },
 		"one second":       func(p *evidence.Parameters) { p.TimeoutSeconds = 1 },
 		"two images":       func(p *evidence.Parameters) { p.Images = append(p.Images, p.Images[0]) },

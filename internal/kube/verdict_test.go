@@ -10,8 +10,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// told is an answer of the API server as client-go hands it on.
-func told(code int32, reason metav1.StatusReason, details *metav1.StatusDetails) error {
+// replied is an answer of the API server as client-go hands it on.
+func replied(code int32, reason metav1.StatusReason, details *metav1.StatusDetails) error {
 	return &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: code, Reason: reason, Message: "m", Details: details}}
 }
 
@@ -41,23 +41,23 @@ func TestA6_2a_VerdictsOfTakenApartAnswers(t *testing.T) {
 		err         error
 		read, write string
 	}{
-		{"not found", told(404, metav1.StatusReasonNotFound, detailsOf()), "gone", "gone"},
-		{"not found, no details", told(404, metav1.StatusReasonNotFound, nil), "unreadable", "unknown"},
-		{"not found, another object", told(404, metav1.StatusReasonNotFound, detailsOf(other)), "unreadable", "unknown"},
-		{"another reason", told(404, metav1.StatusReasonGone, detailsOf()), "unreadable", "unknown"},
-		{"not found with another code", told(500, metav1.StatusReasonNotFound, detailsOf()), "unreadable", "unknown"},
-		{"a page that client-go made a NotFound of", told(404, metav1.StatusReasonNotFound, detailsOf(invented)), "unreadable", "unknown"},
-		{"forbidden", told(403, metav1.StatusReasonForbidden, detailsOf()), "refused", "refused"},
-		{"forbidden, no details", told(403, metav1.StatusReasonForbidden, nil), "refused", "refused"},
-		{"a page that client-go made a Forbidden of", told(403, metav1.StatusReasonForbidden, detailsOf(invented)), "unreadable", "unknown"},
-		{"conflict", told(409, metav1.StatusReasonConflict, detailsOf()), "unreadable", "conflict"},
-		{"too many requests", told(429, metav1.StatusReasonTooManyRequests, nil), "unreadable", "refused"},
-		{"too many requests, in plain text", told(429, metav1.StatusReasonTooManyRequests, detailsOf(invented)), "unreadable", "refused"},
-		{"invalid", told(422, metav1.StatusReasonInvalid, detailsOf(caused("", "metadata.name"))), "refused", "refused"},
-		{"invalid, no details", told(422, metav1.StatusReasonInvalid, nil), "refused", "refused"},
-		{"another UID", told(422, metav1.StatusReasonInvalid, detailsOf(caused("", "metadata.uid"))), "refused", "gone"},
-		{"another UID, with another code", told(400, metav1.StatusReasonInvalid, detailsOf(caused("", "metadata.uid"))), "refused", "refused"},
-		{"a server's own failure", told(500, metav1.StatusReasonInternalError, nil), "unreadable", "unknown"},
+		{"not found", replied(404, metav1.StatusReasonNotFound, detailsOf()), "gone", "gone"},
+		{"not found, no details", replied(404, metav1.StatusReasonNotFound, nil), "unreadable", "unknown"},
+		{"not found, another object", replied(404, metav1.StatusReasonNotFound, detailsOf(other)), "unreadable", "unknown"},
+		{"another reason", replied(404, metav1.StatusReasonGone, detailsOf()), "unreadable", "unknown"},
+		{"not found with another code", replied(500, metav1.StatusReasonNotFound, detailsOf()), "unreadable", "unknown"},
+		{"a page that client-go made a NotFound of", replied(404, metav1.StatusReasonNotFound, detailsOf(invented)), "unreadable", "unknown"},
+		{"forbidden", replied(403, metav1.StatusReasonForbidden, detailsOf()), "refused", "refused"},
+		{"forbidden, no details", replied(403, metav1.StatusReasonForbidden, nil), "refused", "refused"},
+		{"a page that client-go made a Forbidden of", replied(403, metav1.StatusReasonForbidden, detailsOf(invented)), "unreadable", "unknown"},
+		{"conflict", replied(409, metav1.StatusReasonConflict, detailsOf()), "unreadable", "conflict"},
+		{"too many requests", replied(429, metav1.StatusReasonTooManyRequests, nil), "unreadable", "refused"},
+		{"too many requests, in plain text", replied(429, metav1.StatusReasonTooManyRequests, detailsOf(invented)), "unreadable", "refused"},
+		{"invalid", replied(422, metav1.StatusReasonInvalid, detailsOf(caused("", "metadata.name"))), "refused", "refused"},
+		{"invalid, no details", replied(422, metav1.StatusReasonInvalid, nil), "refused", "refused"},
+		{"another UID", replied(422, metav1.StatusReasonInvalid, detailsOf(caused("", "metadata.uid"))), "refused", "gone"},
+		{"another UID, with another code", replied(400, metav1.StatusReasonInvalid, detailsOf(caused("", "metadata.uid"))), "refused", "refused"},
+		{"a server's own failure", replied(500, metav1.StatusReasonInternalError, nil), "unreadable", "unknown"},
 		{"no answer", cut, "unreadable", "unknown"},
 	} {
 		about := func(verb string) Answer {
