@@ -129,7 +129,7 @@ func CleanupDirectory(suffix string) string { return cleanupPrefix + suffix }
 // attemptNameFits reports whether a directory of this name may hold an attempt
 // of this kind.
 func attemptNameFits(kind AttemptKind, name string) bool {
-	prefix := ""
+	var prefix string
 	switch kind {
 	case Startup:
 		return name == StartupDirectory
