@@ -99,7 +99,7 @@ func TestA5_7_HostileFiles(t *testing.T) {
 }
 
 // skipWithoutRoot skips what only root can make, and fails where HOLDFAST_ROOT says
-// that everything can be made, so that nothing is left out unseen (.ci/run).
+// that everything can be made, so that nothing is left out unseen (.ci/nightly).
 func skipWithoutRoot(t *testing.T, err error) {
 	t.Helper()
 	if os.Getenv("HOLDFAST_ROOT") != "" {

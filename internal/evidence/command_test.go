@@ -60,7 +60,7 @@ func TestA5_EveryRowByTheRealCommand(t *testing.T) {
 	if n := o.connections.Load(); n != 0 {
 		t.Errorf("%d connections were made", n)
 	}
-	if n := unmade.Load(); n > 0 && os.Geteuid() == 0 || n > 27 {
+	if n := unmade.Load(); n > 0 && os.Getenv("HOLDFAST_ROOT") != "" || n > 27 {
 		t.Errorf("%d rows could not be made", n)
 	}
 }
@@ -210,7 +210,7 @@ func (o *operator) realise(t *testing.T, disk *durabletest.FS) string {
 		} else {
 			err = make1(at, info, disk.Files()[path])
 		}
-		if errors.Is(err, fs.ErrPermission) && os.Geteuid() != 0 {
+		if errors.Is(err, fs.ErrPermission) {
 			return ""
 		}
 		if err != nil {
