@@ -32,7 +32,7 @@ type rule struct {
 var impure = []string{"os", "io/fs", "net", "net/http", "log", "log/slog", "context", "k8s.io/client-go/...", "sigs.k8s.io/controller-runtime/..."}
 
 func rules() []rule {
-	halfA := []string{"internal/evidence/...", "internal/journal/...", "internal/cleanup/...", "internal/preflight/...", "internal/render/..."}
+	preflights := []string{"internal/evidence/...", "internal/journal/...", "internal/cleanup/...", "internal/preflight/...", "internal/render/..."}
 	manager := []string{"sigs.k8s.io/controller-runtime/pkg/manager", "sigs.k8s.io/controller-runtime/pkg/cache"}
 	return []rule{
 		{from: "internal/evidence/...", deps: []string{"k8s.io/...", "sigs.k8s.io/...", "helm.sh/...", "net", "internal/kube"},
@@ -51,7 +51,7 @@ func rules() []rule {
 			why: "a registry is asked about names and answers with digests"},
 		{from: "internal/manual", deps: []string{"k8s.io/...", "net"},
 			why: "evidence is inspected offline"},
-		{from: "internal/kube", deps: slices.Concat([]string{"internal/plunger/...", "internal/ui"}, manager, halfA),
+		{from: "internal/kube", deps: slices.Concat([]string{"internal/plunger/...", "internal/ui"}, manager, preflights),
 			why: "the one package that writes to a cluster takes identities, not decisions"},
 		{from: "internal/redact", deps: []string{"k8s.io/client-go/..."}, why: "redaction works on text"},
 		{from: "internal/ui", deps: []string{"k8s.io/...", "internal/evidence/..."}, why: "what a person sees is text by then"},
@@ -77,8 +77,8 @@ func rules() []rule {
 			why: "the command line judges arguments and wires"},
 		{from: "cmd/upgrade-production-images", deps: []string{"internal/plunger/...", "internal/cli/plunger"}, direct: []string{"k8s.io/...", "helm.sh/..."},
 			why: "the two commands share a core and nothing above it"},
-		{from: "cmd/flux-plunger", deps: append([]string{"internal/cli/preflight"}, halfA...), why: "the two commands share a core and nothing above it"},
-		{from: "internal/plunger/...", deps: halfA, why: "the two halves share a core and nothing above it"},
+		{from: "cmd/flux-plunger", deps: append([]string{"internal/cli/preflight"}, preflights...), why: "the two commands share a core and nothing above it"},
+		{from: "internal/plunger/...", deps: preflights, why: "the two commands share a core and nothing above it"},
 		{from: "internal/plunger/contract", deps: []string{"..."},
 			why: "a name that objects in clusters carry depends on nothing"},
 		{from: "internal/plunger/payload", deps: []string{"internal/kube"},
