@@ -14,6 +14,6 @@
 // contents of a Secret come back (A6.8), but to GetSecret, for the repair of what is
 // in it (B10.1), in a value of which no format verb shows more than the name.
 //
-// It must not import any package of the two halves, nor a manager or a cache:
+// It must not import any package of one of the two commands, nor a manager or a cache:
 // it is given identities and returns what was answered, and decides nothing.
 package kube

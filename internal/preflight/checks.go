@@ -70,7 +70,7 @@ func (r *run) unanswered(err error, doing string) error {
 	if err == nil {
 		err = errors.New("no answer")
 	}
-	text := r.Redact.String(err.Error())
+	text := r.words(err.Error())
 	return &Refusal{Sentence: doing + ": " + text, Err: err}
 }
 
@@ -139,7 +139,7 @@ func (r *run) tryAll(ctx context.Context) error {
 		}
 		if reason != "" {
 			return refuse("a webhook or policy of the cluster changes what is created; exempt preflight objects from it",
-				"the cluster would store another %s for slot %s: %s", slot.Object, slot.Name, r.Redact.String(reason))
+				"the cluster would store another %s for slot %s: %s", slot.Object, slot.Name, r.words(reason))
 		}
 		if err := r.keepPod(slot, tried); err != nil {
 			return err

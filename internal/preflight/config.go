@@ -64,6 +64,10 @@ type Config struct {
 // safe is a text of the cluster's as a file of the evidence may hold it.
 func (c Config) safe(text string) string { return c.Escape(c.Redact.String(text)) }
 
+// words is what others said as it may stand in a sentence of ours: bounded, so that it
+// cannot push out what we say after it.
+func (c Config) words(text string) string { return redact.Cut(c.safe(text)) }
+
 // Mark says how a slot's phase is meant.
 type Mark int
 

@@ -12,6 +12,7 @@ import (
 	"github.com/holdfast-project/holdfast/internal/identity"
 	"github.com/holdfast-project/holdfast/internal/journal"
 	"github.com/holdfast-project/holdfast/internal/kube"
+	"github.com/holdfast-project/holdfast/internal/redact"
 	"github.com/holdfast-project/holdfast/internal/render"
 )
 
@@ -77,10 +78,6 @@ func (a *attempt) create(ctx context.Context, slot render.Slot) (identity.Object
 	if err := a.records.Start(slot.Name, auditID, time.Now()); err != nil {
 		return identity.Object{}, &NotDurable{Err: err}
 	}
-	// What stops the run while the marker is made durable keeps the request from
-	// leaving (A4.1). That is recorded like any refusal, since a marker alone would be
-	// uncertain for ever, and the run ends as it would have before.
-	end := stopped(ctx, a.Timeout)
 	created, answered := a.send(ctx, kube.CreateRequest{Place: slot.Object, Body: body, AuditID: auditID, Nonce: a.nonce})
 	if !answered {
 		return identity.Object{}, &Uncertain{Slot: slot.Name, Object: slot.Object, AuditID: auditID, Reason: "a second signal ended the wait for its answer"}
@@ -89,8 +86,11 @@ func (a *attempt) create(ctx context.Context, slot render.Slot) (identity.Object
 	for _, text := range created.Warnings {
 		a.Report.Warn("the API server says: " + a.Redact.String(text))
 	}
+	// What stops the run while the marker is made durable keeps the request from
+	// leaving (A4.1). That is recorded like any refusal, since a marker alone would be
+	// uncertain for ever, and the run ends as it would have before.
 	var rejected *Rejected
-	if end != nil && errors.As(err, &rejected) {
+	if end := stopped(ctx, a.Timeout); created.Outcome == kube.Unsent && end != nil && errors.As(err, &rejected) {
 		return object, end
 	}
 	return object, err
@@ -166,9 +166,10 @@ func (a *attempt) settle(slot render.Slot, auditID string, created kube.Created)
 // settleWithout records that there is no acknowledgement. The refusal is the fact, and
 // the error's text is for people: a disk that takes only one of them keeps the fact.
 func (a *attempt) settleWithout(slot render.Slot, auditID string, created kube.Created, reason string) error {
-	var end error = &Uncertain{Slot: slot.Name, Object: slot.Object, AuditID: auditID, Reason: reason}
+	said := redact.Cut(reason)
+	var end error = &Uncertain{Slot: slot.Name, Object: slot.Object, AuditID: auditID, Reason: said}
 	if created.Outcome == kube.Rejected || created.Outcome == kube.Unsent {
-		end = &Rejected{Slot: slot.Name, Object: slot.Object, Reason: reason}
+		end = &Rejected{Slot: slot.Name, Object: slot.Object, Reason: said}
 		rejection := journal.Rejection{Code: created.Code, Reason: a.safe(created.Reason), NotSent: created.Outcome == kube.Unsent}
 		if err := a.records.Reject(slot.Name, rejection, time.Now()); err != nil {
 			return &NotDurable{Err: err, Beside: end}
@@ -193,7 +194,7 @@ func (a *attempt) release(ctx context.Context, j *job) error {
 	patching, done := a.untilGivenUp(ctx)
 	defer done()
 	if err := a.Cluster.Release(patching, j.object); err != nil {
-		return &Failed{Slot: j.slot.Name, Reason: "releasing the Job: " + a.Redact.String(err.Error())}
+		return &Failed{Slot: j.slot.Name, Reason: "releasing the Job: " + a.words(err.Error())}
 	}
 	j.released = time.Now()
 	a.show(j, "released", "", Busy)

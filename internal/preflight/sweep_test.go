@@ -16,6 +16,7 @@ import (
 	"github.com/holdfast-project/holdfast/internal/evidence"
 	"github.com/holdfast-project/holdfast/internal/journal"
 	"github.com/holdfast-project/holdfast/internal/kube"
+	"github.com/holdfast-project/holdfast/internal/redact"
 )
 
 func exampleProfile(t *testing.T) []byte {
@@ -405,6 +406,9 @@ func TestReasonOfARefusal(t *testing.T) {
 			var rejected *Rejected
 			if !errors.As(one.err, &rejected) || len(one.model.left()) > 0 || one.outcome.Result.Verdict != evidence.Complete {
 				t.Errorf("%v; left %v", one.err, one.model.left())
+			}
+			if n := len(one.err.Error()); n > 2*redact.MaxSaid {
+				t.Errorf("the end quotes %d bytes, and pushes out what is said after it", n)
 			}
 			for path, content := range one.model.disk.Files() {
 				if strings.Contains(content, "example-token") {

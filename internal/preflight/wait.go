@@ -178,7 +178,7 @@ func (a *attempt) observe(ctx context.Context, j *job) (decide.JobView, error) {
 
 // judge acts on what became of a Job.
 func (a *attempt) judge(ctx context.Context, j *job, progress decide.Progress) error {
-	detail := strings.Trim(progress.Reason+": "+a.Redact.String(progress.Message), ": ")
+	detail := strings.Trim(progress.Reason+": "+a.words(progress.Message), ": ")
 	if !progress.Final() {
 		if progress.Pod != "" {
 			detail = strings.TrimRight(fmt.Sprintf("Pod %s %s %s", progress.Pod, progress.PodPhase, detail), " ")
@@ -219,7 +219,7 @@ func (a *attempt) proveImage(ctx context.Context, j *job) (bool, error) {
 			if end := stopped(ctx, a.Timeout); end != nil {
 				return false, end
 			}
-			return false, a.fail(ctx, j, fmt.Sprintf("it ran the image %s, and whether the candidate's index lists that is not known: %s", imageID, a.Redact.String(err.Error())))
+			return false, a.fail(ctx, j, fmt.Sprintf("it ran the image %s, and whether the candidate's index lists that is not known: %s", imageID, a.words(err.Error())))
 		}
 		verdict, imageID = a.judgeImage(j)
 	}

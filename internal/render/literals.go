@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -114,6 +115,8 @@ func holds(literal string, value []byte) bool {
 // password, since a short value stands in many a longer word by chance.
 func isPassword(literal string, value []byte) bool {
 	return strings.Contains(literal, "://") && slices.ContainsFunc(redact.Encodings(value), func(form []byte) bool {
-		return regexp.MustCompile(`[A-Za-z][A-Za-z0-9+.-]*://[^\s:/@]*:` + regexp.QuoteMeta(string(form)) + "@").MatchString(literal)
+		// A literal is text, so bytes that are none cannot stand in it; and a pattern of
+		// them would not compile, and be printed.
+		return utf8.Valid(form) && regexp.MustCompile(`[A-Za-z][A-Za-z0-9+.-]*://[^\s:/@]*:`+regexp.QuoteMeta(string(form))+"@").MatchString(literal)
 	})
 }

@@ -13,12 +13,12 @@ import (
 // literal of it, in none of the ways in which a template or a chart writes one into
 // another text.
 func TestA6_8_LiteralsInEveryForm(t *testing.T) {
-	const long, short, file = "p@ss/word:1 & \"more\"", "hun/ter", "trimmed-value\n"
+	const long, short, file, binary = "p@ss/word:1 & \"more\"", "hun/ter", "trimmed-value\n", "\xff\x00\x10"
 	quoted, err := json.Marshal(long)
 	if err != nil {
 		t.Fatal(err)
 	}
-	secrets := [][]byte{[]byte(long), []byte(short), []byte(file)}
+	secrets := [][]byte{[]byte(long), []byte(short), []byte(file), []byte(binary)}
 	for name, literal := range map[string]string{
 		"raw":                               "postgres://u:" + long + "@db/x",
 		"for a URL's query":                 "postgres://u:" + url.QueryEscape(long) + "@db/x",
@@ -33,6 +33,7 @@ func TestA6_8_LiteralsInEveryForm(t *testing.T) {
 		"short, as a password":              "postgres://u:" + short + "@db/x",
 		"short, as an escaped password":     "postgres://u:" + url.QueryEscape(short) + "@db/x",
 		"short, as a password without user": "redis://:" + short + "@db",
+		"short and no text, in hex":         "redis://:" + hex.EncodeToString([]byte(binary)) + "@db",
 	} {
 		if !holdsSecret(literal, secrets) {
 			t.Errorf("%s: let through", name)

@@ -5,7 +5,9 @@ import (
 	"io"
 )
 
-// backlogLines is how much may wait to be written: more than a command says in a day.
+// backlogLines is how much may wait to be written: more than a command has to say. The
+// clock of the live lines, which has something every second, is not written while
+// anything waits (Behind).
 const backlogLines = 1 << 14
 
 // Backlog stands between a command and the terminals or pipes that it talks to. A
@@ -54,6 +56,9 @@ func (b *Backlog) Flush(ctx context.Context) {
 	case <-ctx.Done():
 	}
 }
+
+// Behind reports whether something waits to be written.
+func (w *waiting) Behind() bool { return len(w.backlog.pieces) > 0 }
 
 type waiting struct {
 	backlog *Backlog

@@ -38,7 +38,10 @@ func TestA4_1_HeldUpTerminalHoldsNothing(t *testing.T) {
 		p.Error(errors.New("failed"), "hint")
 		p.Note("note")
 		p.Command("purpose", []string{"argv"})
-		time.Sleep(3 * time.Second) // the clock of the live lines goes on
+		time.Sleep(25 * time.Hour) // the clock of the live lines goes on, and is not kept
+		if waiting := len(backlog.pieces); waiting > 100 {
+			t.Errorf("%d pieces wait", waiting)
+		}
 		p.Close()
 
 		// Whom a signal ended waits for a while only.

@@ -157,13 +157,23 @@ func (p *Printer) tick() {
 			case <-done:
 				return
 			case <-ticker.C:
-				p.mu.Lock()
-				p.erase()
-				p.draw()
-				p.mu.Unlock()
+				p.redraw()
 			}
 		}
 	})
+}
+
+// redraw moves the clock of the live lines on. A clock that nobody sees is not
+// written: a terminal that is held up for hours would fill the backlog with it, and
+// then hold up the command after all.
+func (p *Printer) redraw() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if err, ok := p.options.Err.(interface{ Behind() bool }); ok && err.Behind() {
+		return
+	}
+	p.erase()
+	p.draw()
 }
 
 // Close stops the live lines and leaves them as they are. It may be called more

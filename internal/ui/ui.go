@@ -146,7 +146,7 @@ func (p *Printer) Log(slot, tail string) {
 func (p *Printer) Error(err error, hint string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.say(p.paint(red, Program+":") + " " + Escape(redact.Cut(err.Error())))
+	p.say(p.paint(red, Program+":") + " " + Escape(err.Error()))
 	if hint != "" {
 		p.say(Program + ": hint: " + Escape(hint))
 	}
@@ -197,6 +197,6 @@ func (p *Printer) End(code int, sentence, hint string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.options.Format == JSON {
-		p.emit(event{Event: "end", Code: &code, Message: redact.Cut(sentence), Hint: hint})
+		p.emit(event{Event: "end", Code: &code, Message: sentence, Hint: hint})
 	}
 }

@@ -186,7 +186,8 @@ func (s *summary) candidate(p evidence.PlannedResult) {
 		found.UID = p.FoundUID
 		s.command(found)
 	default:
-		s.line(1, "its name could not be read in the recorded cluster: %s", p.Detail)
+		s.line(1, "its name could not be read in the recorded cluster")
+		s.line(1, "%s", p.Detail)
 		s.line(1, "%s", reachIt)
 	}
 }

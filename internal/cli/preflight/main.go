@@ -15,6 +15,8 @@ import (
 	"context"
 	"errors"
 	"os"
+	"os/signal"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -108,15 +110,17 @@ func (c *command) printerOf(format ui.Format) *ui.Printer {
 }
 
 // patience is how long a terminal that is held up keeps the process that a signal
-// ended. Any other end waits until everything is told: it can be a UID that nothing
-// else records.
+// ended. Any other end waits until everything is told, or for a signal: it can be a UID
+// that nothing else records.
 const patience = 2 * time.Second
 
 func (c *command) finish(code int) {
 	c.printer.Close()
-	ctx, cancel := context.Background(), func() {}
+	// The code is settled by now: a signal only ends the wait.
+	ctx, cancel := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	if code > 128 {
-		ctx, cancel = context.WithTimeout(ctx, patience)
+		cancel()
+		ctx, cancel = context.WithTimeout(context.Background(), patience)
 	}
 	defer cancel()
 	c.backlog.Flush(ctx)
