@@ -55,9 +55,11 @@ func TestB5_4_WhatIsHeldUnprovenIsTold(t *testing.T) {
 		in          decide.Input
 		says, never string
 	}{
-		"for a minute":      {gone(gaveWay...), "", "flux reconcile"},
-		"for longer":        {gone(append(gaveWay, longAgo)...), "flux reconcile helmrelease app --namespace ns; to let it go without an uninstall: flux-plunger release-fence ns/app", "helm uninstall"},
-		"claimed by others": {gone(append(gaveWay, longAgo, claimed)...), "asks helm-controller again; to let it go without an uninstall: flux-plunger release-fence ns/app", "flux reconcile"},
+		"for a minute":                {gone(gaveWay...), "", "flux reconcile"},
+		"for longer":                  {gone(append(gaveWay, longAgo)...), "flux reconcile helmrelease app --namespace ns; to let it go without an uninstall: flux-plunger release-fence ns/app", "helm uninstall"},
+		"asked in vain by nobody yet": {gone(hold, noHistory, stored(), longAgo), "asks helm-controller again; to let it go without an uninstall: flux-plunger release-fence ns/app", "flux reconcile"},
+		"nothing is stored any more":  {gone(hold, noHistory, stored(), asked(3, now.Add(-time.Hour)), longAgo), "asks helm-controller again; to let it go", "flux reconcile"},
+		"claimed by others":           {gone(append(gaveWay, longAgo, claimed)...), "asks helm-controller again; to let it go without an uninstall: flux-plunger release-fence ns/app", "flux reconcile"},
 	} {
 		got := decide.Next(c.in)
 		if got.Verb != decide.Wait || got.Events[0].Reason != decide.UninstallUnproven {

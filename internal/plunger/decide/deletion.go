@@ -218,12 +218,17 @@ func unproven(in Input, why string) Action {
 // heldUnproven waits for a person, and says so when it takes long: nobody asks
 // helm-controller any more, so that mending the cause alone changes nothing (B5.4, B5.9).
 func heldUnproven(in Input, message string) Action {
-	next := "; once the cause is mended: flux reconcile helmrelease " + in.Release.Name + " --namespace " + in.Release.Namespace
-	if len(in.Claimants) > 0 { // what another one runs is not to be uninstalled
-		next = ""
-	}
 	action := wait(terminatingLook, "unproven, and held (B5.9)").telling(UninstallUnproven, message)
-	return action.tellingLate(in, "nothing proves that it was uninstalled, and nobody asks helm-controller again"+next)
+	return action.tellingLate(in, "nothing proves that it was uninstalled, and nobody asks helm-controller again"+onceMended(in))
+}
+
+// onceMended is how helm-controller is asked again by a person, where that can help: it
+// was asked in vain and revisions remain, which are nobody else's.
+func onceMended(in Input) string {
+	if len(in.Claimants) > 0 || in.Release.ReminderCount() < attempts || emptied(in) {
+		return ""
+	}
+	return "; once the cause is mended: flux reconcile helmrelease " + in.Release.Name + " --namespace " + in.Release.Namespace
 }
 
 // pending waits, and says so when it takes long (B5.4).

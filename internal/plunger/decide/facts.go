@@ -13,6 +13,8 @@ const (
 	statusUnknown      = "unknown"
 	statusUninstalled  = "uninstalled"
 	statusDeployed     = "deployed"
+	// statusPending begins that of an action which runs, or was cut off.
+	statusPending = "pending-"
 	// StatusFailed is what repair writes: Helm upgrades from it.
 	StatusFailed = "failed"
 )
@@ -97,9 +99,13 @@ func (r Release) Forgotten() bool {
 }
 
 // recoveryBegun reports whether a note of ours says that a recovery has begun, by
-// whatever process: repair asked for a reconcile, or reclaim was about to delete.
+// whatever process, repair asked for a reconcile or reclaim was about to delete, and no
+// attempt has succeeded since. A note stays for ever: a release that is uninstalled and
+// installed again under another name is no recovery, and a restored one neither.
 func (r Release) recoveryBegun() bool {
-	return r.Annotations[contract.RequestedUID] != "" || r.Annotations[contract.ProcessedUID] != ""
+	released := r.Status.Released
+	return (r.Annotations[contract.RequestedUID] != "" || r.Annotations[contract.ProcessedUID] != "") &&
+		released.Status == "False" && released.Reason != uninstallSucceeded
 }
 
 // Concerns reports whether there is anything to decide about the live release:
@@ -122,8 +128,12 @@ func (r Release) closed() bool {
 
 // failing reports whether helm-controller has tried to uninstall this
 // generation and failed; it retries by itself (B5.5). What fails before Helm runs,
-// the look for the service account for example, it says in Ready alone. Where it
-// skips the uninstall it writes neither, so both stay at an older generation.
+// the look for the service account for example, it says in Ready alone.
+//
+// Where it skips the uninstall it writes neither, so both stay at an older generation;
+// or at this one, when an attempt failed before what it needs went away. That cannot be
+// told from an attempt that is retried, and counts as one: an uninstall must not be
+// given up while somebody tries it. UninstallPending tells a person (B5.4).
 func (r Release) failing() bool {
 	return r.uninstallFailed(r.Status.Released) || r.uninstallFailed(r.Status.Ready)
 }

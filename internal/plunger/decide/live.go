@@ -195,6 +195,10 @@ func fenceForgotten(in Input) (Action, bool) {
 	if r.Fenced() || !r.Forgotten() || in.Memory.Contradicted == r.Generation {
 		return Action{}, false
 	}
+	// The fence went with the lift, by flag, and stays away while no attempt is refused.
+	if in.Options.FenceUntil == UntilLifted && !r.Triggered() && !r.upgrading() && !r.refusedBefore() {
+		return Action{}, false
+	}
 	return do(SetFence, "helm-controller has forgotten the release (B5.8)"), true
 }
 
@@ -295,7 +299,12 @@ func contradictedFence(in Input) (Action, bool) {
 	if r.refusedBefore() && r.Status.Failures < contradictionAfter {
 		return Action{}, false
 	}
-	if latest, found := in.Storage.Latest(); found && blocking(latest.Status) && !in.Storage.hasStatus(statusDeployed) {
+	latest, found := in.Storage.Latest()
+	if found && blocking(latest.Status) && !in.Storage.hasStatus(statusDeployed) {
+		return Action{}, false
+	}
+	// Helm's action runs, or was cut off with helm-controller: its outcome says more.
+	if found && strings.HasPrefix(latest.Status, statusPending) {
 		return Action{}, false
 	}
 	action := do(DropFence, "the storage contradicts the fence (B5.8)")

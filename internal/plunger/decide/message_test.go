@@ -176,7 +176,8 @@ func TestClaimantsAreNamed(t *testing.T) {
 }
 
 // B4.1b: who names another tenant's storage without being allowed to has no say in what
-// becomes of that tenant's release; who may, and who is in the same namespace, has.
+// becomes of that tenant's release; who may, and who is in the same namespace, has. What
+// helm-controller runs for somebody is not uninstalled by a reminder, whoever may.
 func TestB4_1b_RivalsAreThoseThatCouldBeActedOn(t *testing.T) {
 	named := func(name string, edits ...edit) decide.Release {
 		r := *base(edits...).Release
@@ -184,16 +185,23 @@ func TestB4_1b_RivalsAreThoseThatCouldBeActedOn(t *testing.T) {
 		return r
 	}
 	foreigner := named("foreigner", func(in *decide.Input) { in.Release.Namespace, in.Release.Spec.StorageNamespace = "evil", "ns" })
-	others := []decide.Release{foreigner, named("neighbour"), named("dying", deleted)}
+	foreigner.Status.History = nil
+	runner := foreigner
+	runner.Name, runner.Status.History = "runner", base().Release.Status.History
+	another := runner
+	another.Name, another.Status.History = "another", []decide.Snapshot{{Name: "another", Namespace: "ns", Version: 1}}
+	elsewhere := runner
+	elsewhere.Name, elsewhere.Status.History = "elsewhere", []decide.Snapshot{{Name: "app", Namespace: "evil", Version: 1}}
+	others := []decide.Release{foreigner, runner, another, elsewhere, named("neighbour"), named("dying", deleted)}
 	for name, c := range map[string]struct {
 		r     decide.Release
 		allow bool
 		want  string
 	}{
 		"live":             {*base(fenced).Release, false, "[ns/neighbour ns/dying]"},
-		"live, allowed":    {*base(fenced).Release, true, "[evil/foreigner ns/neighbour ns/dying]"},
-		"deleted":          {*base(fenced, deleted).Release, false, "[ns/neighbour]"},
-		"deleted, allowed": {*base(fenced, deleted).Release, true, "[evil/foreigner ns/neighbour]"},
+		"live, allowed":    {*base(fenced).Release, true, "[evil/foreigner evil/runner evil/another evil/elsewhere ns/neighbour ns/dying]"},
+		"deleted":          {*base(fenced, deleted).Release, false, "[evil/runner ns/neighbour]"},
+		"deleted, allowed": {*base(fenced, deleted).Release, true, "[evil/foreigner evil/runner evil/another evil/elsewhere ns/neighbour]"},
 	} {
 		refs := []string{}
 		for _, rival := range (decide.Options{AllowCrossNamespaceStorage: c.allow}).Rivals(c.r, others) {

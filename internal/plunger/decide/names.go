@@ -77,15 +77,25 @@ func (r Release) Claim() string {
 // something hangs (B4.1b). One whose storage is in another namespace than itself, while
 // that is not allowed, is never acted on: it must not take a fence away from the tenant
 // whose storage it names. Of a terminating release only those that live on count, since
-// the others want nothing kept.
+// the others want nothing kept; and there one counts all the same whose history says
+// that helm-controller runs the release for it, which a name alone does not get: a
+// reminder would have it uninstalled.
 func (o Options) Rivals(r Release, others []Release) []Release {
 	var rivals []Release
 	for _, other := range others {
-		if !o.crossesNamespaces(other) && !(r.Terminating() && other.Terminating()) {
+		switch {
+		case r.Terminating() && other.Terminating():
+		case !o.crossesNamespaces(other), r.Terminating() && other.runs(r):
 			rivals = append(rivals, other)
 		}
 	}
 	return rivals
+}
+
+// runs reports whether helm-controller remembers r's release as this one's.
+func (r Release) runs(other Release) bool {
+	latest, known := r.Remembered()
+	return known && latest.Name == other.ReleaseName() && latest.Namespace == other.ReleaseNamespace()
 }
 
 // crossesNamespaces reports whether the release keeps its storage in another namespace
