@@ -19,10 +19,15 @@ import (
 	"path/filepath"
 	"syscall"
 
+	"github.com/go-logr/logr"
+	ctrl "sigs.k8s.io/controller-runtime"
+
 	"github.com/holdfast-project/holdfast/test/controlplane"
 )
 
 func main() {
+	// The stand-in for helm-controller would complain that nobody takes its words.
+	ctrl.SetLogger(logr.Discard())
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := run(ctx, os.Stdout)
 	stop()

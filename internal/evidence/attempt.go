@@ -20,10 +20,10 @@ import (
 // any other, the plan itself says what the profile named.
 const BuiltInProfile = "openclaw-enterprise"
 
-// builtIn reports whether the run took the built-in profile, and not one of its name.
+// builtIn reports whether the run took the profile that its helper embeds, and not one
+// of its name.
 func (p *Parameters) builtIn() bool {
-	embedded := slices.Collect(maps.Values(p.Helper.Assets))
-	return p.Profile.Name == BuiltInProfile && slices.Contains(embedded, p.Profile.SHA256)
+	return slices.Contains(slices.Collect(maps.Values(p.Helper.Assets)), p.Profile.SHA256)
 }
 
 // attempt is one registered attempt, read.
