@@ -170,11 +170,9 @@ func childrenAreOfTheReleasedJob(s *slot) error {
 // A log is a Pod's, and every Pod is recorded before anything is made of it.
 func logIsOfARecordedPod(s *slot) error {
 	switch {
-	case !s.log:
-		return nil
-	case s.released == nil:
+	case s.log && s.released == nil:
 		return refuse(s.file(kindLog), "exists without its Job's release: files were lost")
-	case len(s.children) == 0:
+	case s.log && len(s.children) == 0:
 		return refuse(s.file(kindLog), "exists without the receipt of a Pod of its Job: files were lost")
 	}
 	return nil
