@@ -123,11 +123,17 @@ type Selection struct {
 	Labels, Fields string
 }
 
+// errOnePage: no page was asked for, and what is missing would read as absent.
+var errOnePage = errors.New("the answer is one page of a list that was asked for whole")
+
 // ListMetadata reads the metadata alone of what is selected: contents never
 // travel (B1.2). It is a quorum read, in one piece. Errors as for List.
 func (o *Objects) ListMetadata(ctx context.Context, resource Resource, sel Selection) ([]metav1.PartialObjectMetadata, error) {
 	list, err := o.metadata.Resource(resource.gvr()).Namespace(sel.Namespace).List(ctx,
 		metav1.ListOptions{LabelSelector: sel.Labels, FieldSelector: sel.Fields})
+	if err == nil && list.Continue != "" {
+		err = errOnePage
+	}
 	if err != nil {
 		return nil, readError("list", resource, resource.At(sel.Namespace, ""), err)
 	}

@@ -68,3 +68,19 @@ func TestB7_4_AListIsCompleteOrAnError(t *testing.T) {
 		})
 	}
 }
+
+// B7.4: a list of metadata is asked for whole, and one page of it is none.
+func TestB7_4_OnePageIsNoWholeList(t *testing.T) {
+	network := &answers{code: 200, header: http.Header{"Content-Type": {"application/json"}, http.CanonicalHeaderKey(auditHeader): {"echo"}}}
+	o, err := NewObjects(&rest.Config{Host: "http://cluster.invalid", Transport: network, RateLimiter: flowcontrol.NewFakeAlwaysRateLimiter()}, "test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for token, whole := range map[string]bool{"": true, "next": false} {
+		network.body = `{"kind":"PartialObjectMetadataList","apiVersion":"meta.k8s.io/v1","metadata":{"continue":"` + token + `"},"items":[{"metadata":{"name":"p"}}]}`
+		items, err := o.ListMetadata(t.Context(), Pods(), Selection{Namespace: "ns"})
+		if (err == nil) != whole || !whole && (!is[*Unreadable](err) || items != nil) || whole && len(items) != 1 {
+			t.Errorf("continue %q: %v, %v", token, items, err)
+		}
+	}
+}
