@@ -36,6 +36,8 @@ const digest = "sha256:4f53cda18c2baa0c0354bb5f9a3ecbe5ed12ab4d8e11ba873c2f11161
 type write struct {
 	verb string
 	kind string
+	// uid is what the request names, empty for a create.
+	uid string
 	// at is the length of the file system's trace when it was sent.
 	at int
 }
@@ -111,8 +113,8 @@ func (m *model) begin() func() {
 	return m.mu.Unlock
 }
 
-func (m *model) note(verb, kind string) {
-	m.writes = append(m.writes, write{verb: verb, kind: kind, at: len(m.disk.Trace())})
+func (m *model) note(verb string, object identity.Object) {
+	m.writes = append(m.writes, write{verb: verb, kind: object.Kind, uid: object.UID, at: len(m.disk.Trace())})
 }
 
 func (m *model) uid() string {
@@ -194,7 +196,7 @@ func (m *model) Create(ctx context.Context, want kube.CreateRequest) kube.Create
 		return kube.Created{Outcome: kube.Unsent, Err: &kube.NotSent{Answer: kube.Answer{Verb: "create", Object: want.Place}, Cause: err}}
 	}
 	defer m.begin()()
-	m.note("create", want.Place.Kind)
+	m.note("create", want.Place)
 	if err := marked(m.disk, want); err != nil {
 		return kube.Created{Err: err}
 	}
@@ -229,7 +231,7 @@ func (m *model) Release(ctx context.Context, job identity.Object) error {
 		}
 	}
 	defer m.begin()()
-	m.note("patch", job.Kind)
+	m.note("patch", job)
 	s := m.find(job)
 	if s == nil || s.object.UID != job.UID {
 		return gone(job)
@@ -326,7 +328,7 @@ func (m *model) Delete(ctx context.Context, object identity.Object, _ kube.Propa
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	m.note("delete", object.Kind)
+	m.note("delete", object)
 	if m.onDelete != nil {
 		m.onDelete()
 	}

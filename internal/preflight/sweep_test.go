@@ -2,9 +2,11 @@ package preflight
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
+	"path"
 	"slices"
 	"strings"
 	"testing"
@@ -14,6 +16,7 @@ import (
 	"github.com/holdfast-project/holdfast/internal/cleanup"
 	"github.com/holdfast-project/holdfast/internal/durable/durabletest"
 	"github.com/holdfast-project/holdfast/internal/evidence"
+	"github.com/holdfast-project/holdfast/internal/identity"
 	"github.com/holdfast-project/holdfast/internal/journal"
 	"github.com/holdfast-project/holdfast/internal/kube"
 	"github.com/holdfast-project/holdfast/internal/redact"
@@ -150,7 +153,8 @@ func TestA4_1_WhatAnUnfinishedDirectoryLeaves(t *testing.T) {
 
 // A1.6, A5, A6: the process dies before each operation on its evidence; what the
 // disk then holds, after a kill and after a power cut, is cleaned up. Either
-// everything is gone, or exactly what is uncertain is named.
+// everything is gone, or exactly what is uncertain is named; and nothing is deleted
+// of which the disk holds no receipt, neither then nor before.
 func TestDiesBeforeEachOperation(t *testing.T) {
 	profile := exampleProfile(t)
 	trace := try(t, profile, func(*trial) {}).model.disk.Trace()
@@ -176,14 +180,45 @@ func judgeDeath(t *testing.T, one *trial, disk *durabletest.FS) {
 		}
 		return
 	}
+	uncertain, receipts := recorded(t, disk)
 	result := cleanUp(t, m, dir, inventory)
 	left := m.left()
 	switch {
-	case result.Complete && (len(left) > 0 || len(result.Unknown) > 0):
-		t.Errorf("it says complete; left %v, unknown %v", left, result.Unknown)
-	case !result.Complete && len(result.Unknown) != 1:
-		t.Errorf("incomplete, but not because of one uncertain create: %v", result.Reasons)
+	case !slices.Equal(result.Unknown, uncertain) || len(uncertain) > 1:
+		t.Errorf("it names %v for uncertain, and the disk holds a marker alone of %v", result.Unknown, uncertain)
+	case result.Complete != (len(uncertain) == 0) || result.Complete && len(left) > 0:
+		t.Errorf("complete: %v, beside %v; left %v: %v", result.Complete, uncertain, left, result.Reasons)
 	}
+	for _, w := range slices.Concat(one.model.writes, m.writes) {
+		if w.verb == "delete" && !receipts[w.uid] {
+			t.Errorf("%s: no receipt holds %s", w, w.uid)
+		}
+	}
+}
+
+// recorded is what the names of the files on a disk say without the loader: the
+// slots that were started and have neither receipt nor rejection, and the UIDs of the
+// receipts.
+func recorded(t *testing.T, disk *durabletest.FS) (uncertain []identity.SlotRef, receipts map[string]bool) {
+	t.Helper()
+	files, receipts := disk.Files(), map[string]bool{}
+	for file, content := range files {
+		if strings.HasSuffix(file, "-identity.json") {
+			var receipt evidence.Receipt
+			if err := json.Unmarshal([]byte(content), &receipt); err != nil || receipt.UID == "" {
+				t.Fatalf("%s: %v", file, err)
+			}
+			receipts[receipt.UID] = true
+		}
+		started, isMarker := strings.CutSuffix(file, "-started.json")
+		_, acknowledged := files[started+"-identity.json"]
+		_, rejected := files[started+"-rejected.json"]
+		if isMarker && !acknowledged && !rejected {
+			directory, slot := path.Split(strings.TrimPrefix(started, "/evidence/"))
+			uncertain = append(uncertain, identity.SlotRef{Attempt: path.Clean(directory), Slot: identity.Slot(strings.TrimPrefix(slot, "preflight-"))})
+		}
+	}
+	return uncertain, receipts
 }
 
 func cleanUp(t *testing.T, m *model, dir *evidence.Dir, inventory *evidence.Inventory) evidence.Result {
