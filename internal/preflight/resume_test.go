@@ -311,8 +311,9 @@ func TestA4_7_ResumeDiesBeforeEachOperation(t *testing.T) {
 	}
 }
 
-// A2.4: each operation by which a resume writes its attempt or the registry fails.
-// Nothing is sent from then on, and a UID that only memory knows is told.
+// A2.4: each operation by which a resume writes its attempt or the registry fails, or
+// reports a failure although it took effect. Nothing is sent from then on, and a UID
+// that only memory knows is told.
 func TestA4_7_FailedDurabilityStopsAResume(t *testing.T) {
 	base := dies(t, exampleProfile(t), evidence.StartedFile(identity.SlotWorker)).cleaned(t)
 	judged := 0
@@ -321,14 +322,16 @@ func TestA4_7_FailedDurabilityStopsAResume(t *testing.T) {
 		if !registry && !strings.Contains(op.Path, "/upgrade-preflight-resume.") {
 			continue
 		}
-		fault := durabletest.Fault{At: at + 1, Err: errors.New("injected I/O error")}
-		one := base.resume(t, func(one *trial) { one.model.disk.Inject(fault) })
-		if trace := one.model.disk.Trace(); at < len(trace) {
-			judgeFault(t, one, fault, trace[at])
-			judged++
+		for _, applied := range []bool{false, true} {
+			fault := durabletest.Fault{At: at + 1, Applied: applied, Err: errors.New("injected I/O error")}
+			one := base.resume(t, func(one *trial) { one.model.disk.Inject(fault) })
+			if trace := one.model.disk.Trace(); at < len(trace) {
+				judgeFault(t, one, fault, trace[at])
+				judged++
+			}
 		}
 	}
-	if judged < 100 {
+	if judged < 200 {
 		t.Errorf("the sweep has shrunk to %d operations", judged)
 	}
 }
