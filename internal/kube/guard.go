@@ -9,8 +9,9 @@ import (
 )
 
 // guarded returns the configuration for clients that client-go brings along,
-// with the two rules of this package that they do not know: an answer without
-// the request's Audit-ID is no answer, and a write is sent once.
+// with the rules of this package that they do not know: an answer without the
+// request's Audit-ID is no answer, nor is one that is not final, and a write is
+// sent once.
 func guarded(config *rest.Config) *rest.Config {
 	config = rest.CopyConfig(config)
 	config.WrapTransport = transport.Wrappers(func(next http.RoundTripper) http.RoundTripper { return guard{next} }, config.WrapTransport)
@@ -20,9 +21,9 @@ func guarded(config *rest.Config) *rest.Config {
 type guard struct{ next http.RoundTripper }
 
 // RoundTrip turns a foreign answer into an error. client-go itself calls any
-// 404 NotFound, a gateway's page too, which would read as "gone". It also takes
-// Retry-After from a write's answer: client-go would send the write again, and
-// report the second one's conflict with the first.
+// 404 NotFound, a gateway's page too, which would read as "gone", and a 101 done.
+// It also takes Retry-After from a write's answer: client-go would send the write
+// again, and report the second one's conflict with the first.
 func (g guard) RoundTrip(request *http.Request) (*http.Response, error) {
 	id := NewAuditID()
 	request = request.Clone(request.Context())
@@ -34,6 +35,10 @@ func (g guard) RoundTrip(request *http.Request) (*http.Response, error) {
 	if echoed := answer.Header.Values(auditHeader); len(echoed) != 1 || echoed[0] != id {
 		_ = answer.Body.Close()
 		return nil, errForeignAudit
+	}
+	if answer.StatusCode < http.StatusOK {
+		_ = answer.Body.Close()
+		return nil, errNotFinal
 	}
 	if strings.Contains(request.URL.Path, "/secrets") {
 		// client-go logs a warning, and who gives it is shown the Secret.

@@ -24,6 +24,8 @@ func TestB3_2_ForeignAnswersAndRepeatedWrites(t *testing.T) {
 		"a gateway's words": {404, notFound, "", false},
 		"busy":              {503, "", "echo", false},
 		"a gateway is busy": {503, "", "", false},
+		"no final answer":   {101, "", "echo", false},
+		"nor with words":    {101, `{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"c"}}`, "echo", false},
 	} {
 		network := &answers{code: row.code, header: http.Header{"Content-Type": {"application/json"}}, body: row.body}
 		if row.audit != "" {

@@ -52,6 +52,7 @@ type response struct {
 
 var (
 	errTooLarge = errors.New("the answer is larger than its bound")
+	errNotFinal = errors.New("the answer is not a final one")
 	errGivenUp  = errors.New("nobody waits for this request any more, so it is not sent")
 )
 
@@ -94,7 +95,7 @@ func (w *wire) RoundTrip(request *http.Request) (*http.Response, error) {
 func readAnswer(answer *http.Response, limit int64) ([]byte, error) {
 	defer answer.Body.Close()
 	if answer.StatusCode < http.StatusOK {
-		return nil, errors.New("the answer is not a final one")
+		return nil, errNotFinal
 	}
 	body, err := io.ReadAll(io.LimitReader(answer.Body, limit+1))
 	if err != nil {
