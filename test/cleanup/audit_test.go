@@ -28,8 +28,9 @@ func (a *audited) add(b audited) {
 
 // judgeAudit holds what the API server recorded of one run to A6.3 and A6.7:
 // cleanup's account wrote nothing but DELETEs of single objects, each with the UID
-// of a receipt and its propagation; and no Pod of ours was removed after the first
-// DELETE of a dependency had come in.
+// of a receipt and its propagation; no Pod of ours was removed after the first
+// DELETE of a dependency had come in; and the garbage collector removed nothing of a
+// stranger's that the stranger had not let go.
 func (s *stranger) judgeAudit(t *testing.T, records []controlplane.AuditRecord) (seen audited) {
 	t.Helper()
 	account := "system:serviceaccount:" + s.namespace + ":" + serviceAccount
@@ -53,6 +54,11 @@ func (s *stranger) judgeAudit(t *testing.T, records []controlplane.AuditRecord) 
 		}
 	}
 	for _, r := range records {
+		for _, object := range s.theirs {
+			if r.Verb == "delete" && r.Code < 300 && !s.taken[object.UID] && strings.Contains(string(r.Request), object.UID) {
+				t.Errorf("%s: %s was the stranger's, and %s removed it", s.namespace, object, r.User)
+			}
+		}
 		if r.Namespace != s.namespace || r.Resource != "pods" || r.Subresource != "" || r.Verb != "delete" || r.Code >= 300 || !s.podOfOurs(r.Name) {
 			continue
 		}

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -21,6 +22,10 @@ import (
 	"github.com/holdfast-project/holdfast/test/apiproxy"
 	"github.com/holdfast-project/holdfast/test/controlplane"
 )
+
+// collecting is more than the garbage collector needs to learn of an object by its
+// watch, and to act on it.
+const collecting = 3 * time.Second
 
 // seeds are the random runs that are made: HOLDFAST_STRANGER_RUNS is a number of
 // them, or FROM-TO for a part, the end excluded; without it, eight.
@@ -42,7 +47,8 @@ func seeds(t *testing.T) (from, to int) {
 }
 
 // A6.3 to A6.7 beside somebody who deletes, replaces, relabels, orphans and holds
-// our objects while we clean up: nothing of theirs is deleted, no dependency goes
+// our objects while we clean up: nothing of theirs is deleted, be it under our name
+// or collected since a dependency of ours owned it, no dependency goes
 // while a Job or a Pod of ours is there, complete is true, and when they have
 // stopped the same command finishes. What was sent is judged once more by the
 // API server's own audit log.
@@ -70,13 +76,19 @@ func TestBesideAStranger(t *testing.T) {
 		total.add(s.judgeAudit(t, records))
 	}
 	t.Logf("strangers: runs=%d deeds=%d job-deletes=%d dependency-deletes=%d pods=%d", len(all), total.Deeds, total.Jobs, total.Dependencies, total.Pods)
-	if total.Jobs == 0 || total.Dependencies == 0 || total.Pods == 0 || total.Deeds == 0 {
-		t.Errorf("the runs have shown nothing: %+v", total)
+	// Two to three of each a run are usual; a few runs may have none of one.
+	floor := 1
+	if len(all) >= 8 {
+		floor = len(all)
+	}
+	if min(total.Jobs, total.Dependencies, total.Pods, total.Deeds) < floor {
+		t.Errorf("the runs have shown too little, less than %d of something: %+v", floor, total)
 	}
 }
 
 func (s *stranger) carryOut() {
 	s.prepare()
+	s.lean()
 	s.crash()
 	s.judgeBarrier()
 	s.act(s.rng.IntN(3)) // some are done before cleanup begins
@@ -86,7 +98,29 @@ func (s *stranger) carryOut() {
 	s.judge(s.clean())
 	wait.Wait()
 	s.stop()
-	s.judgeAgain(s.clean())
+	last := s.clean()
+	if late(last) {
+		// A loaded machine can need longer than a Job is waited for; the way on is
+		// the same command.
+		s.t.Logf("cleaning up once more: %q", last.Reasons)
+		last = s.clean()
+	}
+	s.judgeAgain(last)
+}
+
+// late: all that a repeated cleanup has to wait for is what goes.
+func late(r evidence.Result) bool {
+	remaining := false
+	for _, resource := range r.Resources {
+		switch resource.Outcome {
+		case evidence.Remaining:
+			remaining = true
+		case evidence.Absent, evidence.Retained, evidence.Conflict:
+		default:
+			return false
+		}
+	}
+	return remaining
 }
 
 // stranger acts on the objects of a trial.
@@ -97,7 +131,9 @@ type stranger struct {
 	done      int // deeds that were carried out
 
 	mu       sync.Mutex
-	theirs   []identity.Object // what the stranger made and did not take away
+	theirs   []identity.Object // what the stranger made
+	owner    map[string]string // of a UID of theirs: that of our object which owns it
+	taken    map[string]bool   // UIDs of theirs that the stranger itself may have taken away
 	replaced map[identity.Slot]bool
 	held     []identity.Object
 }
@@ -105,7 +141,7 @@ type stranger struct {
 // prepare takes a random number of slots to a random step.
 func (s *stranger) prepare() {
 	s.t.Helper()
-	s.replaced = map[identity.Slot]bool{}
+	s.replaced, s.owner, s.taken = map[identity.Slot]bool{}, map[string]string{}, map[string]bool{}
 	slots := []identity.Slot{"secret", "network-policy", "migration", "api", "worker"}
 	reached := 2 + s.rng.IntN(4)
 	var suspended []identity.Slot
@@ -126,6 +162,22 @@ func (s *stranger) prepare() {
 		s.create(slots[reached])
 		s.uncertain = true
 	}
+}
+
+// lean lets a ConfigMap of the stranger's be owned by each dependency of ours: it
+// outlives them, unlike what names our Job as its owner (A8.1).
+func (s *stranger) lean() {
+	s.t.Helper()
+	for _, slot := range []identity.Slot{"secret", "network-policy"} {
+		ours := s.created[slot]
+		reference := metav1.OwnerReference{APIVersion: ours.APIVersion, Kind: ours.Kind, Name: ours.Name, UID: types.UID(ours.UID)}
+		theirs := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "strangers-" + string(slot), OwnerReferences: []metav1.OwnerReference{reference}}}
+		made, err := shared.Client().CoreV1().ConfigMaps(s.namespace).Create(s.t.Context(), theirs, metav1.CreateOptions{})
+		s.must(err)
+		object := identity.Object{APIVersion: "v1", Kind: "ConfigMap", Namespace: s.namespace, Name: made.Name, UID: string(made.UID)}
+		s.theirs, s.owner[object.UID] = append(s.theirs, object), ours.UID
+	}
+	time.Sleep(collecting)
 }
 
 // deed is something that a stranger does to an object.
@@ -186,6 +238,9 @@ func at(object identity.Object) []string {
 }
 
 func (s *stranger) rawDelete(ctx context.Context, object identity.Object, propagation metav1.DeletionPropagation) error {
+	s.takes(func(theirs identity.Object) bool {
+		return theirs.Place() == object.Place() || propagation != metav1.DeletePropagationOrphan && s.owner[theirs.UID] == object.UID
+	})
 	options := &metav1.DeleteOptions{}
 	if propagation != "" {
 		options.PropagationPolicy = &propagation
@@ -225,7 +280,10 @@ func (s *stranger) relabel(ctx context.Context, _ identity.Slot, object identity
 	return s.patch(ctx, object, `{"metadata":{"labels":{"app":"strangers"},"annotations":{"`+identity.NonceAnnotation+`":"0"}}}`)
 }
 
+// hold replaces the finalizers, and with them the one by which a deletion of ours
+// that is under way lets go of what the object owns.
 func (s *stranger) hold(ctx context.Context, _ identity.Slot, object identity.Object) error {
+	s.takes(func(theirs identity.Object) bool { return s.owner[theirs.UID] == object.UID })
 	s.mu.Lock()
 	s.held = append(s.held, object)
 	s.mu.Unlock()
@@ -295,7 +353,7 @@ func (s *stranger) judge(r evidence.Result) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, object := range s.theirs {
-		if !s.exists(object) && !s.tookAway(object) {
+		if !s.taken[object.UID] && !s.exists(object) {
 			s.t.Errorf("%s was the stranger's, and is gone", object)
 		}
 	}
@@ -312,20 +370,22 @@ func (s *stranger) judge(r evidence.Result) {
 	}
 }
 
-// tookAway: the stranger may replace its own replacement; the audit log tells
-// whether a DELETE by cleanup's account was carried out on it.
-func (s *stranger) tookAway(object identity.Object) bool {
-	for _, x := range s.proxy.Requests() {
-		if x.Method == "DELETE" && strings.Contains(string(x.Body), object.UID) {
-			return false
+// takes notes, before the stranger acts, which of theirs its deed may take away.
+func (s *stranger) takes(which func(identity.Object) bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, object := range s.theirs {
+		if which(object) {
+			s.taken[object.UID] = true
 		}
 	}
-	return true
 }
 
-// judgeAgain: everything provable is gone now, unless a replacement keeps it.
+// judgeAgain: everything provable is gone now, unless a replacement keeps it; what
+// it owned would be collected by and by.
 func (s *stranger) judgeAgain(r evidence.Result) {
 	s.t.Helper()
+	time.Sleep(collecting)
 	s.judge(r)
 	jobReplaced := s.uncertain
 	for slot := range s.replaced {
