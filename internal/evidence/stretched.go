@@ -31,11 +31,11 @@ var saltPattern = regexp.MustCompile(`^[0-9a-f]{32}$`)
 
 // Stretch makes the record of a file; salt is 32 random digits of lower-case hex.
 func Stretch(name string, data []byte, salt string, iterations int) (Stretched, error) {
+	var key []byte
 	raw, err := hex.DecodeString(salt)
-	if err != nil {
-		return Stretched{}, fmt.Errorf("digesting %s: %w", name, err)
+	if err == nil {
+		key, err = pbkdf2.Key(sha256.New, string(data), raw, iterations, sha256.Size)
 	}
-	key, err := pbkdf2.Key(sha256.New, string(data), raw, iterations, sha256.Size)
 	if err != nil {
 		return Stretched{}, fmt.Errorf("digesting %s: %w", name, err)
 	}

@@ -1,6 +1,8 @@
 package evidence
 
 import (
+	"encoding/hex"
+	"errors"
 	"strings"
 	"testing"
 )
@@ -36,22 +38,32 @@ func TestA3_3_Stretched(t *testing.T) {
 	if got := stretch("passwd", "73616c74", 1).PBKDF2; got != known {
 		t.Errorf("RFC 7914: %s", got)
 	}
-	if _, err := Stretch("values.yaml", nil, "no hex", 1); err == nil {
-		t.Error("a salt that is no hex is taken")
+	if want := (Stretched{Name: "values.yaml", Salt: salt, Iterations: 2, PBKDF2: base.PBKDF2}); base != want {
+		t.Errorf("recorded %+v, want %+v", base, want)
+	}
+	var odd hex.InvalidByteError
+	if made, err := Stretch("values.yaml", nil, "no hex", 1); !errors.As(err, &odd) || !strings.HasPrefix(err.Error(), "digesting values.yaml: ") || made != (Stretched{}) {
+		t.Errorf("a salt that is no hex: %+v, %v", made, err)
+	}
+	// What OWASP's Password Storage Cheat Sheet recommends.
+	if StretchIterations != 600_000 {
+		t.Errorf("%d iterations are recorded", StretchIterations)
 	}
 }
 
 // A1.5: an incomplete record is refused, and so is one whose comparison would not end.
 func TestA1_5_StretchedIsWhole(t *testing.T) {
 	good := Stretched{Name: "values.yaml", Salt: strings.Repeat("0a", 16), Iterations: StretchIterations, PBKDF2: strings.Repeat("0", 64)}
-	if !good.valid() {
-		t.Error("refused")
+	for _, iterations := range []int{1, StretchIterations, 60_000_000} {
+		if good.Iterations = iterations; !good.valid() {
+			t.Errorf("%d iterations are refused", iterations)
+		}
 	}
 	for name, change := range map[string]func(*Stretched){
 		"no salt":             func(s *Stretched) { s.Salt = "" },
 		"a short salt":        func(s *Stretched) { s.Salt = s.Salt[2:] },
 		"no iterations":       func(s *Stretched) { s.Iterations = 0 },
-		"too many iterations": func(s *Stretched) { s.Iterations = maxIterations + 1 },
+		"too many iterations": func(s *Stretched) { s.Iterations = 60_000_001 },
 		"no digest":           func(s *Stretched) { s.PBKDF2 = "" },
 	} {
 		bad := good
