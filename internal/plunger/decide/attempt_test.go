@@ -58,6 +58,7 @@ func TestB5_4_WhatIsHeldUnprovenIsTold(t *testing.T) {
 		"for a minute":                {gone(gaveWay...), "", "flux reconcile"},
 		"for longer":                  {gone(append(gaveWay, longAgo)...), "flux reconcile helmrelease app --namespace ns; to let it go without an uninstall: flux-plunger release-fence ns/app", "helm uninstall"},
 		"asked in vain by nobody yet": {gone(hold, noHistory, stored(), longAgo), "asks helm-controller again; to let it go without an uninstall: flux-plunger release-fence ns/app", "flux reconcile"},
+		"refused before the third":    {gone(hold, noHistory, elsewhere, stored("1:uninstalling"), asked(2, now.Add(-time.Hour)), longAgo), "asks helm-controller again; to let it go", "flux reconcile"},
 		"nothing is stored any more":  {gone(hold, noHistory, stored(), asked(3, now.Add(-time.Hour)), longAgo), "asks helm-controller again; to let it go", "flux reconcile"},
 		"claimed by others":           {gone(append(gaveWay, longAgo, claimed)...), "asks helm-controller again; to let it go without an uninstall: flux-plunger release-fence ns/app", "flux reconcile"},
 	} {

@@ -299,12 +299,12 @@ func contradictedFence(in Input) (Action, bool) {
 	if r.refusedBefore() && r.Status.Failures < contradictionAfter {
 		return Action{}, false
 	}
-	latest, found := in.Storage.Latest()
-	if found && blocking(latest.Status) && !in.Storage.hasStatus(statusDeployed) {
+	latest, _ := in.Storage.Latest()
+	if blocking(latest.Status) && !in.Storage.hasStatus(statusDeployed) {
 		return Action{}, false
 	}
 	// Helm's action runs, or was cut off with helm-controller: its outcome says more.
-	if found && strings.HasPrefix(latest.Status, statusPending) {
+	if strings.HasPrefix(latest.Status, statusPending) {
 		return Action{}, false
 	}
 	action := do(DropFence, "the storage contradicts the fence (B5.8)")

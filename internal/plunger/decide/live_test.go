@@ -40,6 +40,7 @@ func TestLiveReleaseWithoutFence(t *testing.T) {
 		{"B5.8 after our delete too", base(reclaim, unrendered, annotated(contract.ProcessedUID, "u1@3")), want{verb: decide.SetFence}},
 		{"B3.4 the fence went with the lift, by flag", base(reclaim, untilLifted, unrendered, annotated(contract.ProcessedUID, "u1@3")), want{verb: decide.None}},
 		{"B3.4 by flag too: refused again", base(reclaim, untilLifted, forgotten, annotated(contract.ProcessedUID, "u1@3")), want{verb: decide.SetFence}},
+		{"B3.4 by flag too: refused, and only Ready says so", base(reclaim, untilLifted, forgotten, func(in *decide.Input) { in.Release.Status.Released = decide.Condition{} }), want{verb: decide.SetFence}},
 		{"B3.4 by flag too: upgrading", base(reclaim, untilLifted, upgrading), want{verb: decide.SetFence}},
 		{"B3.4 by flag too: refused before, and covered since", base(reclaim, untilLifted, forgotten, func(in *decide.Input) { in.Release.Status.Ready.Message = "source not ready" }), want{verb: decide.SetFence}},
 		{"B5.8 repaired long ago, uninstalled since and installed under another name", base(unrendered, annotated(contract.RequestedUID, "u1"), func(in *decide.Input) { in.Release.Status.Released.Reason = "UninstallSucceeded" }), want{verb: decide.None}},
