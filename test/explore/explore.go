@@ -17,6 +17,7 @@ package explore
 
 import (
 	"runtime"
+	"slices"
 	"sync"
 
 	"github.com/holdfast-project/holdfast/internal/cleanup"
@@ -32,25 +33,41 @@ type Explorer struct {
 
 	mu sync.Mutex
 	// states are the (disk, cluster) pairs, played the (evidence, cluster)
-	// pairs that a cleanup was played on.
-	states, played map[uint64]struct{}
+	// pairs that a cleanup was played on, and begun those with the crashes that
+	// were still to come.
+	states, played, begun map[uint64]struct{}
+	// choices counts the worlds in which each option was played, and struck the
+	// cleanups that each kind of weather met.
+	choices map[Choice]int
+	struck  map[string]int
 	// Cleanups, Stormy and Complete count cleanups, those in foul weather, and
 	// those that ended as complete.
 	Cleanups, Stormy, Complete int
-	// Requests is how many requests all cleanups have sent.
-	Requests int
 }
 
 // New returns an explorer that has seen nothing.
 func New(tally *Tally, cluster identity.Cluster) *Explorer {
-	return &Explorer{Tally: tally, Cluster: cluster, states: map[uint64]struct{}{}, played: map[uint64]struct{}{}}
+	return &Explorer{
+		Tally: tally, Cluster: cluster, states: map[uint64]struct{}{}, played: map[uint64]struct{}{}, begun: map[uint64]struct{}{},
+		choices: map[Choice]int{}, struck: map[string]int{},
+	}
 }
 
-// States is how many distinct (disk, cluster) pairs were judged.
+// States is how many distinct (disk, cluster) pairs were combined. Disks that the
+// loader cannot tell apart are played once for all of them, and one that it refuses
+// is not played at all: Played counts what was.
 func (e *Explorer) States() int {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return len(e.states)
+}
+
+// Played is how many distinct pairs of what the loader reads and of a cluster a
+// cleanup was played on, those included that a crash of a cleanup has left.
+func (e *Explorer) Played() int {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return len(e.played)
 }
 
 // pair mixes two hashes into one.
@@ -74,13 +91,15 @@ func (e *Explorer) noteAll(images []*Image, world uint64) {
 
 // first reports whether no cleanup was played on this evidence and world yet.
 func (e *Explorer) first(image *Image, world uint64, crashes int) bool {
-	key := pair(image.Seen, world) + uint64(crashes)
+	key := pair(image.Seen, world)
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if _, known := e.played[key]; known {
+	e.played[key] = struct{}{}
+	key += uint64(crashes)
+	if _, known := e.begun[key]; known {
 		return false
 	}
-	e.played[key] = struct{}{}
+	e.begun[key] = struct{}{}
 	return true
 }
 
@@ -101,8 +120,8 @@ const ToTheEnd = -1
 // given, or ToTheEnd. The cleanup after the last change is the one that is run
 // again when everything was done (A6.11).
 func (e *Explorer) Judge(image *Image, world *World, crashes int) {
-	if image.Inventory == nil {
-		return // refused: nothing is sent, and Album has judged that
+	if !image.accepted() {
+		return // nothing is sent, and Album has judged that
 	}
 	type task struct {
 		world   *World
@@ -126,35 +145,11 @@ func (e *Explorer) Judge(image *Image, world *World, crashes int) {
 	}
 }
 
-// Storm plays one cleanup in each kind of weather, from each of its requests on,
-// and a second one in fair weather on what the first leaves.
-func (e *Explorer) Storm(image *Image, world *World) {
-	if image.Inventory == nil {
-		return
-	}
-	for _, kind := range kinds() {
-		at := 1
-		if kind == Reborn || kind == NoKubeSystem {
-			at = 0
-		}
-		for ; ; at++ {
-			w := world.Clone()
-			sent := e.play(image, w, Weather{What: kind, At: at}, nowhere{}, func(*World) {})
-			for i := range w.Late {
-				w.Late[i].Afterwards = false
-			}
-			e.Judge(image, w, 0)
-			if at == 0 || at >= sent {
-				break
-			}
-		}
-	}
-}
-
 // play plays one cleanup, which changes the world, judges it, and returns how
 // many requests it sent.
 func (e *Explorer) play(image *Image, w *World, weather Weather, record cleanup.Record, changed func(*World)) int {
-	oracle := newOracle(e.Tally, image.Inventory, w, weather)
+	w.sort() // what is played depends on what is there, not on how it came about
+	oracle := newOracle(e.Tally, image.facts, w, weather)
 	p := &Play{world: w, weather: weather, oracle: oracle, record: record, changed: changed}
 	result, err := p.run(image.Inventory)
 	if err != nil {
@@ -165,9 +160,11 @@ func (e *Explorer) play(image *Image, w *World, weather Weather, record cleanup.
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.Cleanups++
-	e.Requests += p.requests
 	if weather != (Weather{}) {
 		e.Stormy++
+	}
+	if p.struck {
+		e.struck[weather.What]++
 	}
 	if result.Complete {
 		e.Complete++
@@ -181,12 +178,16 @@ func (e *Explorer) play(image *Image, w *World, weather Weather, record cleanup.
 func (e *Explorer) Product(album *Album, wide func(slot int) Width, crashes int) {
 	var work []func()
 	for _, m := range album.moments() {
-		everyone, list := sorted(album.at[m]), representatives(album.at[m])
-		Worlds(e.Cluster, album.slots, m.statuses(), wide, func(w *World) {
+		everyone, list := sorted(album.at[m]), album.representatives(m)
+		Worlds(e.Cluster, album.slots, m.statuses(), wide, func(w *World, lent []Choice) {
+			chosen := slices.Clone(lent)
 			work = append(work, func() {
 				e.noteAll(everyone, w.Hash())
 				for _, image := range list {
 					e.Judge(image, w, crashes)
+				}
+				if slices.ContainsFunc(list, (*Image).accepted) {
+					e.count(chosen)
 				}
 			})
 		})
@@ -211,33 +212,4 @@ func sideBySide(work []func()) {
 	}
 	close(next)
 	workers.Wait()
-}
-
-// Weathers plays every kind of weather on each image that a loader can tell
-// apart, in every stride-th of its thin worlds.
-func (e *Explorer) Weathers(album *Album, stride int) {
-	var work []func()
-	n := 0
-	for _, m := range album.moments() {
-		for _, image := range representatives(album.at[m]) {
-			Worlds(e.Cluster, album.slots, m.statuses(), func(int) Width { return Thin }, func(w *World) {
-				if n++; n%stride == 0 {
-					work = append(work, func() { e.Storm(image, w) })
-				}
-			})
-		}
-	}
-	sideBySide(work)
-}
-
-// representatives is one image for each thing that a loader can see.
-func representatives(images map[uint64]*Image) (list []*Image) {
-	seen := map[uint64]bool{}
-	for _, image := range sorted(images) {
-		if !seen[image.Seen] {
-			seen[image.Seen] = true
-			list = append(list, image)
-		}
-	}
-	return list
 }

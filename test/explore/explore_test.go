@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/holdfast-project/holdfast/internal/durable/durabletest"
 	"github.com/holdfast-project/holdfast/internal/evidence"
 	et "github.com/holdfast-project/holdfast/internal/evidence/evidencetest"
 	"github.com/holdfast-project/holdfast/internal/kube"
@@ -22,51 +21,11 @@ var (
 	report = flag.String("report", "", "file that gets the closing line")
 )
 
-// space is how much is combined, and what must come of it: the numbers of images
-// exactly, the others at least. A shrunk space must not pass for a proof.
-type space struct {
-	width                     func(slot int) explore.Width
-	bases, interrupted, twice int
-	// befores are what has become of a first attempt when a second is looked at.
-	befores          []explore.Width
-	stride           int
-	boundaries       int
-	images, visible  int
-	states, cleanups int
-}
+// albums are the disks of all runs, of all resumes, and of the historical kind.
+type albums struct{ first, second, historical *explore.Album }
 
-func bounded() space {
-	return space{
-		width: func(slot int) explore.Width {
-			if slot < 4 {
-				return explore.Thin
-			}
-			return explore.Narrow
-		},
-		befores: []explore.Width{explore.First},
-		bases:   1, interrupted: 3, twice: 0, stride: 400,
-		boundaries: 2904, images: 734, visible: 54, states: 55_970, cleanups: 15_289,
-	}
-}
-
-func whole() space {
-	return space{
-		width: func(slot int) explore.Width {
-			if slot < 2 {
-				return explore.Narrow
-			}
-			return explore.Wide
-		},
-		befores: []explore.Width{explore.First, explore.Second, explore.Third},
-		bases:   13, interrupted: 60, twice: 1, stride: 20,
-		boundaries: 6481, images: 3680, visible: 330, states: 1_385_405, cleanups: 194_163,
-	}
-}
-
-// base is the end of a first attempt.
-type base struct {
-	disk     *durabletest.FS
-	statuses []explore.Status
+func (a albums) each() []*explore.Album {
+	return []*explore.Album{a.first, a.second, a.historical}
 }
 
 // TestExplore is the proof by exhaustion of the two rules (A5, A6): bounded, or
@@ -74,137 +33,182 @@ type base struct {
 func TestExplore(t *testing.T) {
 	// Most of what is made lives for one decision.
 	defer debug.SetGCPercent(debug.SetGCPercent(400))
-	want := bounded()
+	space := bounded()
 	if *full {
-		want = whole()
+		space = whole()
 	}
-	began := time.Now()
+	began, tally := time.Now(), &explore.Tally{}
 	say := func(format string, args ...any) {
 		t.Logf("%6s %s", time.Since(began).Round(time.Second), fmt.Sprintf(format, args...))
 	}
-	tally := &explore.Tally{}
-	first, bases := firstAttempts(t, tally)
-	say("one attempt: %d boundaries, %d images, %d of them different to the loader", first.Boundaries, len(first.Images()), first.Visible())
-	second := secondAttempts(t, tally, first, bases[:min(want.bases, len(bases))])
-	say("two attempts: %d boundaries, %d images, %d of them different to the loader", second.Boundaries, len(second.Images()), second.Visible())
-
+	all := recordAll(t, tally, space.bases, say)
 	e := explore.New(tally, et.Parameters().Cluster)
-	e.Product(first, want.width, explore.ToTheEnd)
-	say("one attempt in every world: %d states, %d cleanups", e.States(), e.Cleanups)
-	for _, width := range want.befores {
-		e.Product(second, func(slot int) explore.Width {
-			if slot < 5 {
-				return width
-			}
-			return explore.Thin
-		}, 0)
+	for what, album := range all.each() {
+		for _, p := range [][]pass{space.first, space.second, space.historical}[what] {
+			e.Product(album, p.width, p.crashes)
+		}
+		say("%s: %d states, %d cleanups", []string{"runs in every world", "and resumes", "and historical ones"}[what], e.States(), e.Cleanups)
 	}
-	say("two attempts: %d states, %d cleanups", e.States(), e.Cleanups)
-	e.Weathers(first, want.stride)
-	say("foul weather: %d cleanups of %d", e.Stormy, e.Cleanups)
+	for i, album := range []*explore.Album{all.first, all.second} {
+		stormy, of := e.Weathers(album, []int{space.storms, space.laterStorms}[i])
+		say("foul weather in %d worlds of %d: %d cleanups of %d", stormy, of, e.Stormy, e.Cleanups)
+	}
 	disks := 0
-	for _, album := range []*explore.Album{first, second} {
-		n, err := e.Interrupts(album, expectation(), want.interrupted, want.twice)
+	for _, album := range all.each() {
+		n, err := e.Interrupts(album, expectation(), space.interrupted, space.twice)
 		if err != nil {
 			t.Fatal(err)
 		}
 		disks += n
 	}
-	say("crashed cleanups: %d disks, %d states, %d cleanups of which %d complete, %d requests", disks, e.States(), e.Cleanups, e.Complete, e.Requests)
-	judge(t, want, e, tally, first, second, disks)
+	say("crashed cleanups: %d disks, %d states, %d cleanups of which %d complete", disks, e.States(), e.Cleanups, e.Complete)
+	got := measure(e, disks, all.each()...)
+	got.Options = everyOption(t, e, all)
+	judge(t, tally, got, space.want)
+	conclude(t, tally, got)
 }
 
 // TestSmallSpace is the part of the space that shows most faults soonest: two
-// runs, the worlds that differ most, a Job that is held, and one crash. It is what
-// planted faults are tried on. Its runs are of the built-in profile, of whose evidence
-// the loader knows most.
+// runs, one with a statement, the worlds that differ most, all that can have become
+// of the last Job, and one crash. It is what planted faults are tried on. Its runs are
+// of the built-in profile, of whose evidence the loader knows most.
 func TestSmallSpace(t *testing.T) {
 	tally := &explore.Tally{}
 	planned := slots(evidence.StartupDirectory, 0)
 	expect := expectation()
 	_, expect.Helper = example(t, true)
 	album := explore.NewAlbum(planned, expect, tally)
-	for _, s := range []scenario{{name: "passes", number: 5, answer: kube.Acknowledged, builtIn: true}, {name: "uncertain", number: 3, answer: kube.Unknown, builtIn: true}} {
-		recordRun(t, album, planned, s)
-	}
+	recordRun(t, album, planned, scenario{name: "passes", number: 5, answer: kube.Acknowledged, builtIn: true})
+	uncertain := recordRun(t, album, planned, scenario{name: "uncertain", number: 3, answer: kube.Unknown, builtIn: true})
+	reconcile(t, album, uncertain, planned[3].Ref)
 	e := explore.New(tally, et.Parameters().Cluster)
-	e.Product(album, func(int) explore.Width { return explore.Thin }, 0)
-	e.Product(album, func(slot int) explore.Width { // and all that can have become of the last Job alone
-		if slot < 4 {
-			return explore.First
-		}
-		return explore.Wide
-	}, 0)
-	e.Weathers(album, 1000)
-	t.Logf("%d boundaries, %d images, %d states, %d cleanups", album.Boundaries, len(album.Images()), e.States(), e.Cleanups)
-	if !tally.Clean() {
-		t.Error(strings.Join(tally.Notes, "\n"))
+	e.Product(album, widths(explore.Thin), 0)
+	e.Product(album, alone(4, 5, 0)[0].width, 0)
+	e.Weathers(album, 2)
+	judge(t, tally, measure(e, 0, album), figures{
+		Boundaries: 410, Images: 239, Visible: 22, States: 19376, Played: 2078, Cleanups: 2403, Stormy: 325, Complete: 233,
+	})
+}
+
+// recordAll carries every attempt out.
+func recordAll(t *testing.T, tally *explore.Tally, bases int, say func(string, ...any)) albums {
+	t.Helper()
+	first, ends := firstAttempts(t, tally)
+	ends = ends[:min(bases, len(ends))]
+	all := albums{first, secondAttempts(t, tally, first, ends), historicalAttempts(t, tally, first, ends)}
+	for i, album := range all.each() {
+		say("%s: %d boundaries, %d images, %d of them different to the loader", []string{"runs", "resumes", "historical ones"}[i],
+			album.Boundaries, len(album.Images()), album.Visible())
 	}
-	if len(album.Images()) < 150 || e.States() < 5000 {
-		t.Errorf("%d images and %d states: the space has shrunk", len(album.Images()), e.States())
-	}
+	return all
 }
 
 // firstAttempts are the disks of every run, and where those runs end.
 func firstAttempts(t *testing.T, tally *explore.Tally) (*explore.Album, []base) {
+	t.Helper()
 	planned := slots(evidence.StartupDirectory, 0)
 	album := explore.NewAlbum(planned, expectation(), tally)
 	var bases []base
 	for _, s := range scenarios() {
-		disk, statuses := recordRun(t, album, planned, s)
+		end := recordRun(t, album, planned, s)
 		if s.answer == kube.Unknown {
-			reconcile(t, album, disk, planned[s.number].Ref, statuses)
+			reconcile(t, album, end, planned[s.number].Ref)
 		}
 		if s.answer != kube.Unsent {
-			bases = append(bases, base{disk, statuses})
+			bases = append(bases, end)
 		}
 	}
 	return album, bases
 }
 
-// secondAttempts are the disks of a second attempt in the directories of the
-// first ones.
+// secondAttempts are the disks of every resume in the directories of the first
+// attempts.
 func secondAttempts(t *testing.T, tally *explore.Tally, first *explore.Album, bases []base) *explore.Album {
-	planned := append(first.Slots(), slots(resumeDirectory(t, bases[0]), 1)...)
-	album := explore.NewAlbum(planned, expectation(), tally)
+	t.Helper()
+	all := append(first.Slots(), slots(resumeDirectory(t, bases[0]), 1)...)
+	planned := all[len(first.Slots()):]
+	album := explore.NewAlbum(all, expectation(), tally)
 	for _, b := range bases {
-		for refused := range 6 {
-			resume(t, album, b.disk, b.statuses, refused)
+		recordResume(t, album, b, planned, scenario{name: "passes", number: len(planned), answer: kube.Acknowledged})
+		for _, s := range endings(kube.Unknown, kube.Rejected) {
+			end := recordResume(t, album, b, planned, s)
+			if s.answer == kube.Unknown {
+				reconcile(t, album, end, planned[s.number].Ref)
+			}
 		}
 	}
 	return album
 }
 
-func judge(t *testing.T, want space, e *explore.Explorer, tally *explore.Tally, first, second *explore.Album, disks int) {
-	images, visible := len(first.Images())+len(second.Images()), first.Visible()+second.Visible()
-	if len(tally.Notes) > 0 {
+// historicalAttempts are those of a migration-resume in the same directories.
+func historicalAttempts(t *testing.T, tally *explore.Tally, first *explore.Album, bases []base) *explore.Album {
+	t.Helper()
+	album := explore.NewAlbum(append(first.Slots(), historicalSlot()), expectation(), tally)
+	for _, b := range bases {
+		recordHistorical(t, album, b, false)
+		recordHistorical(t, album, b, true)
+	}
+	return album
+}
+
+func measure(e *explore.Explorer, disks int, albums ...*explore.Album) figures {
+	got := figures{Disks: disks, States: e.States(), Played: e.Played(), Cleanups: e.Cleanups, Stormy: e.Stormy, Complete: e.Complete}
+	for _, album := range albums {
+		got.Boundaries += album.Boundaries
+		got.Images += len(album.Images())
+		got.Visible += album.Visible()
+	}
+	return got
+}
+
+// everyOption demands that what docs/design/assurance.md lists was played: each
+// option of each slot that an attempt of its own kind writes, and each kind of
+// weather. It returns how many those are.
+func everyOption(t *testing.T, e *explore.Explorer, all albums) int {
+	t.Helper()
+	planned, options := len(all.first.Slots()), 0
+	for what, find := range map[string]func() ([]string, int){
+		"in a run":            func() ([]string, int) { return e.Unplayed(all.first, 0) },
+		"in a resume":         func() ([]string, int) { return e.Unplayed(all.second, planned) },
+		"in a historical one": func() ([]string, int) { return e.Unplayed(all.historical, planned) },
+		"as weather":          e.Calm,
+	} {
+		missing, promised := find()
+		options += promised
+		if len(missing) > 0 {
+			t.Errorf("no cleanup was played %s with\n  %s", what, strings.Join(missing, "\n  "))
+		}
+	}
+	return options
+}
+
+// judge fails where a rule was broken or the space has another size.
+func judge(t *testing.T, tally *explore.Tally, got, want figures) {
+	t.Helper()
+	if !tally.Clean() {
 		t.Error(strings.Join(tally.Notes, "\n"))
 	}
 	if tally.Stuck > 0 {
 		t.Errorf("%d cleanups did not finish although nothing was in their way", tally.Stuck)
 	}
-	for _, n := range []struct {
-		what      string
-		got, want int
-		exact     bool
-	}{
-		{"boundaries", first.Boundaries + second.Boundaries, want.boundaries, true},
-		{"images", images, want.images, true},
-		{"images that the loader can tell apart", visible, want.visible, true},
-		{"states", e.States(), want.states, false},
-		{"cleanups", e.Cleanups, want.cleanups, false},
-	} {
-		if n.exact && n.got != n.want || n.got < n.want {
-			t.Errorf("%d %s, want %d: the space has changed", n.got, n.what, n.want)
-		}
+	if got != want {
+		t.Errorf("the space has changed: it is\n\t%#v\nwhere the test wants\n\t%#v", got, want)
 	}
-	line := fmt.Sprintf("explore: images=%d states=%d wrong-deletions=%d false-completes=%d adoptions=%d lost=%d",
-		images+disks, e.States(), tally.Wrong, tally.False, tally.Adopted, tally.Lost)
-	t.Log(line)
+}
+
+// conclude says how much was seen, in two lines of which the last has a form that
+// others read.
+func conclude(t *testing.T, tally *explore.Tally, got figures) {
+	t.Helper()
+	lines := fmt.Sprintf("explore: played=%d cleanups=%d complete=%d stormy=%d options=%d visible=%d boundaries=%d\n",
+		got.Played, got.Cleanups, got.Complete, got.Stormy, got.Options, got.Visible, got.Boundaries) +
+		fmt.Sprintf("explore: images=%d states=%d wrong-deletions=%d false-completes=%d adoptions=%d lost=%d\n",
+			got.Images+got.Disks, got.States, tally.Wrong, tally.False, tally.Adopted, tally.Lost)
+	t.Log("\n" + lines)
 	if *report == "" {
 		return
 	}
-	if err := os.WriteFile(*report, []byte(line+"\n"), 0o600); err != nil {
+	if err := os.WriteFile(*report, []byte(lines), 0o600); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -1,11 +1,9 @@
 package explore
 
 import (
-	"encoding/json"
 	"fmt"
 	"hash/fnv"
 	"maps"
-	"path"
 	"slices"
 	"strings"
 
@@ -19,12 +17,19 @@ const root = "/evidence"
 // Image is one disk that a crash can leave, and what the real loader makes of
 // it: an inventory, or a refusal.
 type Image struct {
-	Disk      *durabletest.FS
+	Disk      *durabletest.FS // kept of one of those that the loader cannot tell apart
 	Inventory *evidence.Inventory
 	Refusal   error
+	// facts are what this package's own reader finds on an accepted disk, unless it
+	// cannot read what the loader accepts.
+	facts  facts
+	unread error
 	// Hash tells the disk from every other; Seen tells what the loader sees.
 	Hash, Seen uint64
 }
+
+// accepted: the loader does not refuse it, so a cleanup goes on.
+func (i *Image) accepted() bool { return i.Inventory != nil }
 
 // moment is what the cluster knows of the run when a crash happens.
 type moment string
@@ -52,14 +57,16 @@ type Album struct {
 	expect evidence.Expectation
 	tally  *Tally
 	images map[uint64]*Image
-	at     map[moment]map[uint64]*Image
+	// readings is the first image of each that a loader can tell apart.
+	readings map[uint64]*Image
+	at       map[moment]map[uint64]*Image
 	// Boundaries is how often a crash was looked at.
 	Boundaries int
 }
 
 // NewAlbum returns an empty album of runs that plan these slots.
 func NewAlbum(slots []Slot, expect evidence.Expectation, tally *Tally) *Album {
-	return &Album{slots: slots, expect: expect, tally: tally, images: map[uint64]*Image{}, at: map[moment]map[uint64]*Image{}}
+	return &Album{slots: slots, expect: expect, tally: tally, images: map[uint64]*Image{}, readings: map[uint64]*Image{}, at: map[moment]map[uint64]*Image{}}
 }
 
 // Look takes every disk that a crash at this moment can leave.
@@ -74,8 +81,13 @@ func (a *Album) Look(disk *durabletest.FS, statuses []Status) {
 		image := a.images[hash]
 		if image == nil {
 			image = develop(state, hash, a.expect)
-			a.images[hash] = image
 			a.compare(image)
+			if first := a.readings[image.Seen]; first == nil {
+				a.readings[image.Seen] = image
+			} else { // thousands of disks need not be kept to know that they were there
+				image = &Image{Hash: hash, Seen: image.Seen, Inventory: first.Inventory, Refusal: first.Refusal, facts: image.facts}
+			}
+			a.images[hash] = image
 		}
 		if a.at[m][hash] == nil {
 			a.at[m][hash] = image
@@ -111,6 +123,9 @@ func develop(disk *durabletest.FS, hash uint64, expect evidence.Expectation) *Im
 		_ = dir.Close()
 	}
 	image.Refusal = err
+	if err == nil {
+		image.facts, image.unread = read(disk)
+	}
 	image.Seen = hashText(describe(image))
 	return image
 }
@@ -130,46 +145,23 @@ func describe(image *Image) string {
 	return b.String()
 }
 
-// compare holds the loader against a reader of this package's own that knows
-// nothing but the names of files: what is not on the disk is invented, and what
-// is on it is not overlooked.
+// compare holds the loader against this package's own reader: what is not on the
+// disk is invented, and what is on it is not overlooked.
 func (a *Album) compare(image *Image) {
-	if image.Inventory == nil {
+	if !image.accepted() {
 		return
 	}
-	files := image.Disk.Files()
-	exists := func(s evidence.SlotState, kind string) (string, bool) {
-		content, ok := files[path.Join(root, s.Ref.Attempt, "preflight-"+string(s.Ref.Slot)+"-"+kind+".json")]
-		return content, ok
+	if image.unread != nil {
+		a.tally.count(&a.tally.Lost, "the loader accepts a disk, and %v", image.unread)
 	}
-	proven := map[string]string{}
-	for _, r := range image.Inventory.Resources {
-		proven[r.Ref().String()] = r.Object().UID
-	}
-	for _, s := range image.Inventory.Slots {
-		_, started := exists(s, "started")
-		receipt, acknowledged := exists(s, "identity")
-		_, rejected := exists(s, "rejected")
-		var content struct{ UID string }
-		_ = json.Unmarshal([]byte(receipt), &content)
-		want := evidence.StatePlanned
-		switch {
-		case acknowledged:
-			want = evidence.StateAcknowledged
-		case rejected:
-			want = evidence.StateRejected
-		case started:
-			want = evidence.StateUncertain
-		}
-		if s.State != want || proven[s.Ref.String()] != content.UID {
-			a.tally.count(&a.tally.Lost, "the disk says that %s is %s %q, the loader that it is %s %q", s.Ref, want, content.UID, s.State, proven[s.Ref.String()])
-		}
+	if found := differ(image.facts, told(image.Inventory)); found != "" {
+		a.tally.count(&a.tally.Lost, "%s", found)
 	}
 }
 
 // judge holds an image against what had happened when the crash came.
 func (a *Album) judge(image *Image, statuses []Status) {
-	if image.Inventory == nil {
+	if !image.accepted() {
 		for i, s := range statuses {
 			if s != Idle {
 				a.tally.count(&a.tally.Lost, "%s may exist, and its evidence is refused: %v", a.slots[i].Object, image.Refusal)
@@ -177,55 +169,15 @@ func (a *Album) judge(image *Image, statuses []Status) {
 		}
 		return
 	}
-	states := map[string]evidence.SlotState{}
-	for _, s := range image.Inventory.Slots {
-		states[s.Ref.String()] = s
-	}
-	resources := map[string]evidence.Acknowledged{}
-	for _, r := range image.Inventory.Resources {
-		resources[r.Ref().String()] = r
-	}
 	for i, status := range statuses {
-		if broken := brokenPromise(a.slots[i], statuses[i:], states, resources); broken != "" {
+		if broken := brokenPromise(a.slots[i], statuses[i:], image.facts[a.slots[i].Ref]); broken != "" {
 			counter := &a.tally.Lost
 			if strings.HasPrefix(broken, "adopted") {
 				counter = &a.tally.Adopted
 			}
-			a.tally.count(counter, "%s (status %d) at %x: %s", a.slots[i].Ref, status, statuses, broken)
+			a.tally.count(counter, "%s (%s) at %v: %s", a.slots[i].Ref, status, statuses, broken)
 		}
 	}
-}
-
-// brokenPromise says what a disk lacks of, or adds to, the first of statuses.
-func brokenPromise(slot Slot, statuses []Status, states map[string]evidence.SlotState, resources map[string]evidence.Acknowledged) string {
-	status, state := statuses[0], states[slot.Ref.String()].State
-	resource, acknowledged := resources[slot.Ref.String()]
-	if added := invented(slot, status, state, resource, acknowledged); added != "" {
-		return added
-	}
-	followed := slices.ContainsFunc(statuses[1:], func(s Status) bool { return s != Idle })
-	switch {
-	case status != Idle && (state == evidence.StatePlanned || state == ""):
-		return "its create left, and its marker is not there"
-	case (status >= Released || status == Answered && followed) && !acknowledged:
-		return "something else was sent, and its receipt is not there"
-	case status >= Released && !resource.Released():
-		return "its Job was let run, and its release is not there"
-	}
-	return ""
-}
-
-// invented says what a disk claims that no answer gave.
-func invented(slot Slot, status Status, state evidence.State, resource evidence.Acknowledged, acknowledged bool) string {
-	switch {
-	case acknowledged && status < Answered:
-		return "adopted: a receipt that no answer gave"
-	case acknowledged && resource.Object().UID != slot.Object.UID:
-		return "adopted: a receipt with the UID " + resource.Object().UID
-	case state == evidence.StateRejected && status != Refused:
-		return "a rejection that no answer gave"
-	}
-	return ""
 }
 
 // Slots are those that its runs plan.
@@ -238,12 +190,18 @@ func (a *Album) moments() []moment { return slices.Sorted(maps.Keys(a.at)) }
 func (a *Album) Images() []*Image { return sorted(a.images) }
 
 // Visible is how many the loader can tell apart.
-func (a *Album) Visible() int {
+func (a *Album) Visible() int { return len(a.readings) }
+
+// representatives is one image for each thing that a loader can see at a moment.
+func (a *Album) representatives(m moment) (list []*Image) {
 	seen := map[uint64]bool{}
-	for _, image := range a.images {
-		seen[image.Seen] = true
+	for _, image := range sorted(a.at[m]) {
+		if !seen[image.Seen] {
+			seen[image.Seen] = true
+			list = append(list, a.readings[image.Seen])
+		}
 	}
-	return len(seen)
+	return list
 }
 
 func sorted(images map[uint64]*Image) []*Image {

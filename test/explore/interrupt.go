@@ -104,31 +104,16 @@ func (l *loads) develop(disk *durabletest.FS, hash uint64) *Image {
 	return image
 }
 
-// Interrupts interrupts the cleanup of every image that a loader can tell apart,
-// in worlds spread evenly over its thin ones, so that there are about as many
-// cleanups as asked for, and interrupts the cleanup after that in the first
-// of them as well, twice in all if again is 1.
+// Interrupts interrupts the cleanup in about so many of the album's thin worlds, and
+// in the first of them and in some of the last, whose evidence says most, the cleanup
+// after that as well, if again is 1.
 func (e *Explorer) Interrupts(album *Album, expect evidence.Expectation, about, again int) (disks int, err error) {
-	type start struct {
-		image *Image
-		world *World
-	}
-	var starts []start
-	for _, m := range album.moments() {
-		for _, image := range representatives(album.at[m]) {
-			if image.Inventory == nil {
-				continue
-			}
-			Worlds(e.Cluster, album.slots, m.statuses(), func(int) Width { return Thin }, func(w *World) {
-				starts = append(starts, start{image, w})
-			})
-		}
-	}
+	starts, _ := e.sample(album, about)
 	var mu sync.Mutex
 	var work []func()
-	for i := 0; i < len(starts); i += max(1, len(starts)/about) {
-		s, depth := starts[i], 0
-		if i == 0 || i > len(starts)*9/10 && len(work)%4 == 0 {
+	for i, s := range starts {
+		depth := 0
+		if i == 0 || i > len(starts)*9/10 && i%4 == 0 {
 			depth = again
 		}
 		work = append(work, func() {

@@ -2,6 +2,7 @@ package explore
 
 import (
 	"github.com/holdfast-project/holdfast/internal/identity"
+	"github.com/holdfast-project/holdfast/internal/kube"
 )
 
 // Status is how far a slot's request came, seen from the cluster at the moment
@@ -22,7 +23,15 @@ const (
 	Released
 	// Seen: a Pod of it was seen.
 	Seen
+	// Recorded: something else was asked since, so that the Pod's receipt has to be
+	// on the disk.
+	Recorded
 )
+
+// String names a status.
+func (s Status) String() string {
+	return [...]string{"idle", "sent", "refused", "answered", "released", "seen", "recorded"}[s]
+}
 
 // Slot is a planned slot and the identity that the model's server gives to what
 // its create makes.
@@ -32,13 +41,29 @@ type Slot struct {
 	Nonce  string
 }
 
-// Option is one thing that can have become of a slot: what is added to a world.
-type Option func(*World)
+// statuses are all that a slot of this kind goes through.
+func (s Slot) statuses() []Status {
+	all := []Status{Idle, Sent, Refused, Answered, Released, Seen, Recorded}
+	if !s.Object.Consumer() {
+		return all[:4]
+	}
+	return all
+}
+
+// effect adds something to a world.
+type effect func(*World)
+
+// Option is one thing that can have become of a slot.
+type Option struct {
+	// Name is unique among the options of one status of a kind.
+	Name string
+	add  effect
+}
 
 // stranger is the UID of whatever somebody else put at a slot's name.
 func stranger(s Slot) string { return "0badf00d" + s.Object.UID[8:] }
 
-func (s Slot) with(edits ...func(*Object)) Option {
+func (s Slot) with(edits ...func(*Object)) effect {
 	o := Object{Object: s.Object, Nonce: s.Nonce, Ours: true}
 	for _, edit := range edits {
 		edit(&o)
@@ -47,7 +72,7 @@ func (s Slot) with(edits ...func(*Object)) Option {
 }
 
 // pod adds the Job's Pod.
-func (s Slot) pod(edits ...func(*Object)) Option {
+func (s Slot) pod(edits ...func(*Object)) effect {
 	p := podOf(&Object{Object: s.Object, Nonce: s.Nonce, Ours: true})
 	for _, edit := range edits {
 		edit(&p)
@@ -56,20 +81,20 @@ func (s Slot) pod(edits ...func(*Object)) Option {
 }
 
 // latePod is a Pod whose create waits in a webhook.
-func (s Slot) latePod() Option {
+func (s Slot) latePod() effect {
 	p := podOf(&Object{Object: s.Object, Nonce: s.Nonce, Ours: true})
 	return func(w *World) { w.Late = append(w.Late, Late{Object: p}) }
 }
 
 // late is the slot's own create, still on its way.
-func (s Slot) late(afterwards bool) Option {
+func (s Slot) late(afterwards bool) effect {
 	o := Object{Object: s.Object, Nonce: s.Nonce, Ours: true, Suspended: s.Object.Consumer()}
 	return func(w *World) { w.Late = append(w.Late, Late{Object: o, Afterwards: afterwards}) }
 }
 
 // replaced is somebody else's object under the slot's name. It carries our nonce
 // when it was made from a copy of ours.
-func (s Slot) replaced(copied bool) Option {
+func (s Slot) replaced(copied bool) effect {
 	o := Object{Object: s.Object}
 	o.UID = stranger(s)
 	if copied {
@@ -79,15 +104,15 @@ func (s Slot) replaced(copied bool) Option {
 }
 
 // dependent is a stranger's object that names the slot's as its owner.
-func (s Slot) dependent() Option {
+func (s Slot) dependent() effect {
 	o := Object{Object: identity.Object{APIVersion: "v1", Kind: "ConfigMap", Namespace: s.Object.Namespace, Name: "strangers", UID: "0badcafe" + s.Object.UID[8:]}, Owner: s.Object.UID}
 	return func(w *World) { w.Objects = append(w.Objects, o) }
 }
 
-func all(options ...Option) Option {
+func all(effects ...effect) effect {
 	return func(w *World) {
-		for _, option := range options {
-			option(w)
+		for _, add := range effects {
+			add(w)
 		}
 	}
 }
@@ -100,6 +125,7 @@ func suspended(o *Object) { o.Suspended = true }
 func onePod(o *Object)    { o.Pods = 1 }
 func ending(o *Object)    { o.Deleting, o.Foreground = true, o.Kind == "Job" }
 func orphaned(o *Object)  { o.Owner = "" }
+func orphaning(o *Object) { o.delete(kube.Orphan) }
 func unmarked(o *Object)  { o.Owner, o.Label = "", "" }
 
 // Width says how many of a slot's options are combined with those of others.
@@ -135,7 +161,7 @@ func (s Slot) options(status Status, wide bool) []Option {
 	job := s.Object.Consumer()
 	switch {
 	case status == Idle, status == Refused:
-		return []Option{nothing}
+		return []Option{{"not made", nothing}}
 	case status == Sent:
 		return s.sent(job, wide)
 	case !job:
@@ -147,37 +173,43 @@ func (s Slot) options(status Status, wide bool) []Option {
 	}
 }
 
-// sent: not applied, applied with a lost reply, applied and changed, or arriving
-// while cleanup runs or after it.
 func (s Slot) sent(job, wide bool) []Option {
 	edit := func(*Object) {}
 	if job {
 		edit = suspended
 	}
-	options := []Option{nothing, s.with(edit), s.late(false), s.late(true)}
+	options := []Option{
+		{"not applied", nothing}, {"applied, its reply lost", s.with(edit)},
+		{"arrives during the cleanup", s.late(false)}, {"arrives after it", s.late(true)},
+	}
 	if wide {
-		// A webhook dropped our nonce or added a finalizer; or ours is gone and
-		// something else, perhaps a copy, stands there.
-		options = append(options, s.with(edit, func(o *Object) { o.Nonce = "" }), s.with(edit, held), s.replaced(false), s.replaced(true))
+		options = append(options,
+			Option{"a webhook dropped our nonce", s.with(edit, func(o *Object) { o.Nonce = "" })},
+			Option{"a webhook added a finalizer", s.with(edit, held)},
+			Option{"replaced by a stranger's", s.replaced(false)}, Option{"replaced by a copy", s.replaced(true)})
 	}
 	return options
 }
 
 func (s Slot) dependencies(wide bool) []Option {
-	options := []Option{s.with(), nothing, s.replaced(true)}
+	options := []Option{{"there", s.with()}, {"gone", nothing}, {"replaced by a copy", s.replaced(true)}}
 	if wide {
-		options = append(options, s.with(held))
+		options = append(options,
+			Option{"held by a finalizer", s.with(held)}, Option{"being deleted", s.with(ending, held)},
+			Option{"replaced by a stranger's", s.replaced(false)})
 		if s.Object.Kind == "Secret" {
-			options = append(options, all(s.with(), s.dependent()))
+			options = append(options, Option{"owner of a stranger's object", all(s.with(), s.dependent())})
 		}
 	}
 	return options
 }
 
 func (s Slot) answered(wide bool) []Option {
-	options := []Option{s.with(suspended), nothing, s.replaced(true)}
+	options := []Option{{"there", s.with(suspended)}, {"gone", nothing}, {"replaced by a copy", s.replaced(true)}}
 	if wide {
-		options = append(options, s.with(suspended, held), s.replaced(false), s.with(suspended, ending, held))
+		options = append(options,
+			Option{"held by a finalizer", s.with(suspended, held)}, Option{"being deleted", s.with(suspended, ending, held)},
+			Option{"replaced by a stranger's", s.replaced(false)})
 	}
 	return options
 }
@@ -187,36 +219,52 @@ func (s Slot) answered(wide bool) []Option {
 // (the Pod still to be collected) or orphaning, and made again.
 func (s Slot) running(status Status, wide bool) []Option {
 	options := []Option{
-		all(s.with(), s.pod()), nothing, s.pod(orphaned), s.replaced(true),
-		all(s.with(ending), s.pod(ending)), s.pod(),
+		{"with its Pod", all(s.with(), s.pod())}, {"gone", nothing},
+		{"gone, its Pod orphaned", s.pod(orphaned)}, {"replaced by a copy", s.replaced(true)},
+		{"being deleted in the foreground", all(s.with(ending), s.pod(ending))}, {"gone, its Pod to be collected", s.pod()},
 	}
 	if status == Released {
-		options = append(options, s.with(onePod), all(s.with(), s.latePod()))
+		options = append(options, Option{"before its Pod", s.with(onePod)}, Option{"its Pod in a webhook", all(s.with(), s.latePod())})
 	}
 	if !wide {
 		return options
 	}
 	options = append(options,
-		all(s.with(), s.pod(held)), all(s.with(held), s.pod()), all(s.with(ending), s.pod(ending, held)),
-		all(s.replaced(true), s.pod(orphaned)), all(s.replaced(false), s.pod(unmarked)), s.pod(unmarked))
+		Option{"its Pod held", all(s.with(), s.pod(held))}, Option{"held by a finalizer", all(s.with(held), s.pod())},
+		Option{"being deleted in the foreground, its Pod held", all(s.with(ending), s.pod(ending, held))},
+		Option{"being deleted, its Pod to be orphaned", all(s.with(orphaning), s.pod())},
+		Option{"replaced by a copy, its Pod orphaned", all(s.replaced(true), s.pod(orphaned))},
+		Option{"replaced by a stranger's, its Pod unmarked", all(s.replaced(false), s.pod(unmarked))},
+		Option{"gone, its Pod unmarked", s.pod(unmarked)})
 	if status == Released {
-		// The patch was lost, or the Pod's create outlives its Job.
-		options = append(options, s.with(suspended), s.latePod(), all(s.replaced(true), s.latePod()))
+		options = append(options,
+			Option{"its patch lost", s.with(suspended)}, Option{"gone, its Pod in a webhook", s.latePod()},
+			Option{"replaced by a copy, its Pod in a webhook", all(s.replaced(true), s.latePod())})
 	}
 	return options
 }
 
-// Worlds calls visit with every combination of the slots' options.
-func Worlds(cluster identity.Cluster, slots []Slot, statuses []Status, wide func(slot int) Width, visit func(*World)) {
+// Choice is an option of a slot, by name.
+type Choice struct {
+	Ref    identity.SlotRef
+	Status Status
+	Option string
+}
+
+// Worlds calls visit with every combination of the slots' options, and with what
+// was chosen, which is only lent.
+func Worlds(cluster identity.Cluster, slots []Slot, statuses []Status, wide func(slot int) Width, visit func(*World, []Choice)) {
+	chosen := make([]Choice, len(slots))
 	var choose func(i int, w *World)
 	choose = func(i int, w *World) {
 		if i == len(slots) {
-			visit(w)
+			visit(w, chosen)
 			return
 		}
 		for _, option := range slots[i].Options(statuses[i], wide(i)) {
 			next := w.Clone()
-			option(next)
+			option.add(next)
+			chosen[i] = Choice{slots[i].Ref, statuses[i], option.Name}
 			choose(i+1, next)
 		}
 	}

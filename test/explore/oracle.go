@@ -2,6 +2,7 @@ package explore
 
 import (
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/holdfast-project/holdfast/internal/evidence"
@@ -29,8 +30,11 @@ func (t *Tally) count(counter *int, format string, args ...any) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	*counter++
-	if len(t.Notes) < kept {
-		t.Notes = append(t.Notes, fmt.Sprintf(format, args...))
+	if len(t.Notes) >= kept {
+		return
+	}
+	if note := fmt.Sprintf(format, args...); !slices.Contains(t.Notes, note) {
+		t.Notes = append(t.Notes, note)
 	}
 }
 
@@ -40,27 +44,28 @@ func (t *Tally) Clean() bool { return t.Wrong+t.False+t.Adopted+t.Lost+t.Stuck =
 // oracle judges one cleanup. It knows the world's truth and the two rules, and
 // nothing of how the decision is made.
 type oracle struct {
-	tally     *Tally
-	inventory *evidence.Inventory
-	weather   Weather
-	start     *World
-	// proven are the UIDs in the receipts on the disk; names are all planned
-	// places, and open those whose create is uncertain, each with whether it was
-	// reconciled.
-	proven map[string]bool
+	tally   *Tally
+	facts   facts
+	weather Weather
+	start   *World
+	// proven are the UIDs in the receipts on the disk, each with its place; names
+	// are all planned places, and open those whose create is uncertain, each with
+	// whether it was reconciled.
+	proven map[string]identity.Object
 	names  map[identity.Object]bool
 	open   map[identity.Object]bool
 }
 
-func newOracle(tally *Tally, inventory *evidence.Inventory, world *World, weather Weather) *oracle {
-	o := &oracle{tally: tally, inventory: inventory, weather: weather, start: world.Clone(), proven: map[string]bool{}, names: map[identity.Object]bool{}, open: map[identity.Object]bool{}}
-	for _, r := range inventory.Resources {
-		o.proven[r.Object().UID] = true
-	}
-	for _, s := range inventory.Slots {
-		o.names[s.Object] = true
-		if s.State == evidence.StateUncertain {
-			o.open[s.Object] = s.Reconciled
+// newOracle takes its facts from the disk, not from the loader that is judged.
+func newOracle(tally *Tally, disk facts, world *World, weather Weather) *oracle {
+	o := &oracle{tally: tally, facts: disk, weather: weather, start: world.Clone(), proven: map[string]identity.Object{}, names: map[identity.Object]bool{}, open: map[identity.Object]bool{}}
+	for _, f := range disk {
+		o.names[f.place] = true
+		if f.acknowledged {
+			o.proven[f.uid] = f.place
+		}
+		if f.uncertain() {
+			o.open[f.place] = f.reconciled
 		}
 	}
 	return o
@@ -68,7 +73,7 @@ func newOracle(tally *Tally, inventory *evidence.Inventory, world *World, weathe
 
 // deletes judges a DELETE as it leaves.
 func (o *oracle) deletes(w *World, object identity.Object, propagation kube.Propagation) {
-	if !o.proven[object.UID] {
+	if o.proven[object.UID] != object.Place() {
 		counter, why := &o.tally.Wrong, "no receipt proves it"
 		if w.lives(object.UID) {
 			counter, why = &o.tally.Adopted, "it was found in the cluster"
@@ -220,22 +225,22 @@ func (o *oracle) free() bool {
 // blocks: an object that a cleanup may not touch, or that somebody else holds.
 func (o *oracle) blocks(x *Object) bool {
 	switch planned := o.names[x.Place()]; {
-	case x.Held:
+	case x.Held, x.Orphans:
 		return true
 	case !x.Ours:
 		return planned
 	case x.Kind == "Pod" && x.Owner == "":
 		return true
 	default:
-		return planned && !o.proven[x.UID]
+		return planned && o.proven[x.UID] != x.Place()
 	}
 }
 
 // scene describes what was judged.
 func (o *oracle) scene() string {
 	text := fmt.Sprintf("  weather %+v\n", o.weather)
-	for _, s := range o.inventory.Slots {
-		text += fmt.Sprintf("  evidence: %s %s\n", s.Ref, s.State)
+	for ref, f := range o.facts { // in any order: only people read it
+		text += fmt.Sprintf("  disk: %s %+v\n", ref, f)
 	}
 	for _, x := range o.start.Objects {
 		text += fmt.Sprintf("  cluster: %+v\n", x)

@@ -3,14 +3,11 @@ package explore
 import (
 	"context"
 	"errors"
-	"slices"
 	"time"
 
 	"github.com/holdfast-project/holdfast/internal/cleanup"
 	"github.com/holdfast-project/holdfast/internal/cleanup/decide"
 	"github.com/holdfast-project/holdfast/internal/evidence"
-	"github.com/holdfast-project/holdfast/internal/identity"
-	"github.com/holdfast-project/holdfast/internal/kube"
 )
 
 // travel is how long a request takes to the server, and its answer back. A slow
@@ -28,47 +25,6 @@ func delay(what string) time.Duration {
 		return 3 * time.Second
 	default:
 		return time.Second
-	}
-}
-
-// Weather is what goes wrong while a cleanup runs. At counts requests from 1; 0
-// is never.
-type Weather struct {
-	What string
-	At   int
-}
-
-// The kinds of weather.
-const (
-	// Fair: nothing goes wrong.
-	Fair = ""
-	// Gateway: the request and the three after it are answered by a gateway,
-	// with a 404 page for a read; nothing reaches the API server.
-	Gateway = "gateway"
-	// LostReply: the request is carried out and its answer is lost.
-	LostReply = "lost-reply"
-	// OtherCluster: from this request on another, empty cluster answers.
-	OtherCluster = "other-cluster"
-	// StrangerOrphans, StrangerForeground and StrangerBackground: somebody
-	// deletes every Job there is, with that propagation.
-	StrangerOrphans    = "stranger-orphans"
-	StrangerForeground = "stranger-foreground"
-	StrangerBackground = "stranger-background"
-	// StrangerReplaces: somebody deletes every object of ours outright and
-	// makes copies.
-	StrangerReplaces = "stranger-replaces"
-	// Arrival: every late create arrives.
-	Arrival = "arrival"
-	// Reborn: the namespace was finalized by force and made again.
-	Reborn = "namespace-reborn"
-	// NoKubeSystem: kube-system may no longer be read.
-	NoKubeSystem = "kube-system-forbidden"
-)
-
-func kinds() []string {
-	return []string{
-		Gateway, LostReply, OtherCluster, StrangerOrphans, StrangerForeground, StrangerBackground,
-		StrangerReplaces, Arrival, Reborn, NoKubeSystem,
 	}
 }
 
@@ -91,6 +47,8 @@ type Play struct {
 	events   []event
 	due      map[step]time.Duration
 	requests int
+	// struck: the weather has made a difference.
+	struck bool
 }
 
 var errLost = errors.New("no usable answer")
@@ -175,82 +133,4 @@ func (p *Play) dueStep(at time.Duration) (found step, ok bool) {
 		}
 	}
 	return found, ok
-}
-
-// strike lets the weather do what it does, and says what becomes of the request
-// that has just arrived.
-func (p *Play) strike() string {
-	p.requests++
-	n, w := p.requests, p.weather
-	switch w.What {
-	case Gateway:
-		if w.At > 0 && n >= w.At && n < w.At+4 {
-			return w.What
-		}
-	case OtherCluster:
-		if w.At > 0 && n >= w.At {
-			return w.What
-		}
-	case LostReply:
-		if n == w.At {
-			return w.What
-		}
-	default:
-		if n == w.At && p.world.meddle(w.What) {
-			p.changed(p.world)
-		}
-	}
-	return Fair
-}
-
-// meddle is what somebody else does at once; it reports whether it did anything.
-func (w *World) meddle(what string) bool {
-	before := w.Hash()
-	for _, o := range slices.Clone(w.Objects) {
-		if how, deletes := strangerDeletes(what); deletes && o.Kind == "Job" {
-			_ = w.Delete(o.Object, how)
-		}
-		if what == StrangerReplaces && o.Ours && o.Kind != "Pod" {
-			i := w.find(o.Object)
-			w.Objects[i] = Object{Object: o.Object, Nonce: o.Nonce}
-			w.Objects[i].UID = "0badf00d" + o.UID[8:]
-		}
-	}
-	if what == Arrival {
-		for len(w.Late) > 0 {
-			w.arrive(w.Late[0].UID)
-		}
-	}
-	return w.Hash() != before
-}
-
-// strangerDeletes returns the propagation with which a stranger deletes Jobs.
-func strangerDeletes(what string) (kube.Propagation, bool) {
-	switch what {
-	case StrangerOrphans:
-		return kube.Orphan, true
-	case StrangerForeground:
-		return kube.Foreground, true
-	case StrangerBackground:
-		return kube.Background, true
-	default:
-		return "", false
-	}
-}
-
-// otherCluster is what answers when a load balancer has gone astray.
-func (p *Play) otherCluster() *World {
-	return &World{Cluster: identity.Cluster{NamespaceUID: "0badc0de-0000-4000-8000-000000000001", KubeSystemUID: "0badc0de-0000-4000-8000-000000000002"}}
-}
-
-// serving is the world that answers, nil when none does.
-func (p *Play) serving(hit string) *World {
-	switch hit {
-	case Gateway:
-		return nil
-	case OtherCluster:
-		return p.otherCluster()
-	default:
-		return p.world
-	}
 }

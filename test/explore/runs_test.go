@@ -41,6 +41,17 @@ type scenario struct {
 	builtIn bool
 }
 
+// endings are all attempts that a create ends, one with each of these outcomes for
+// each slot.
+func endings(outcomes ...kube.Outcome) (list []scenario) {
+	for n := range 5 {
+		for _, answer := range outcomes {
+			list = append(list, scenario{name: answer.String(), number: n, answer: answer})
+		}
+	}
+	return list
+}
+
 // scenarios are all runs that differ in what they write.
 func scenarios() []scenario {
 	list := []scenario{
@@ -48,12 +59,7 @@ func scenarios() []scenario {
 		{name: "fails", number: 5, answer: kube.Acknowledged, podFails: true},
 		{name: "shows no Pod", number: 5, answer: kube.Acknowledged, barren: true},
 	}
-	for n := range 5 {
-		for _, answer := range []kube.Outcome{kube.Unknown, kube.Rejected, kube.Unsent} {
-			list = append(list, scenario{name: answer.String(), number: n, answer: answer})
-		}
-	}
-	return list
+	return append(list, endings(kube.Unknown, kube.Rejected, kube.Unsent)...)
 }
 
 func slots(attempt string, index int) []explore.Slot {
@@ -78,64 +84,44 @@ func (silent) Warn(string)                           {}
 func (silent) Slot(_, _, _ string, _ preflight.Mark) {}
 func (silent) Log(_, _ string)                       {}
 
+// base is the end of an attempt: what is then on the disk, and how far each slot
+// came.
+type base struct {
+	disk     *durabletest.FS
+	statuses []explore.Status
+}
+
 // recordRun carries a real preflight out and takes every disk that a crash of it
 // can leave, up to where its own cleanup begins.
-// It returns what is then on the disk, and how far each slot came.
-func recordRun(t *testing.T, album *explore.Album, planned []explore.Slot, s scenario) (end *durabletest.FS, statuses []explore.Status) {
-	profile, maker := example(t, s.builtIn)
-	cryptotest.SetGlobalRandom(t, 1)
-	synctest.Test(t, func(t *testing.T) {
-		disk := durabletest.New()
-		target := explore.NewTarget(et.Parameters().Cluster, digest, planned, s.number, s.answer, s.barren, s.podFails)
-		look := func(statuses []explore.Status) { album.Look(disk, statuses) }
-		target.OnChange(look)
-		disk.Watch(func(next durabletest.Op) {
-			if strings.Contains(next.Path, "/preflight-cleanup.") {
-				disk.StopAt(len(disk.Trace()) + 1)
-				return
-			}
-			look(target.Statuses())
-		})
-		config := preflight.Config{
-			Files: disk, Directory: "/evidence", Helper: maker,
-			Executable:     func() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader("helper")), nil },
-			KubeconfigPath: "/kubeconfig", KubeconfigSHA256: sum("kubeconfig"),
-			Context: "prod", Namespace: et.Namespace, Release: et.Release,
-			Chart: "../../examples/chart", Values: []byte(values), ValuesName: "values.yaml", StretchIterations: 1, Profile: profile,
-			Image: "registry.example/demo@" + digest, Timeout: time.Minute,
-			Cluster: target, Index: func(context.Context, string, string) ([]string, error) { return nil, nil },
-			Report: silent{}, Redact: &redact.Redactor{}, Escape: func(s string) string { return s }, GiveUp: make(chan struct{}),
-		}
-		var refusal *preflight.Refusal
-		if _, err := preflight.Run(context.Background(), config); err == nil || errors.As(err, &refusal) {
-			t.Fatalf("%s: the run ended with %v", s.name, err)
-		}
-		end, statuses = disk.PowerLost(), target.Statuses()
-		look(statuses)
-	})
-	return end, statuses
+func recordRun(t *testing.T, album *explore.Album, planned []explore.Slot, s scenario) base {
+	t.Helper()
+	return record(t, durabletest.New(), nil, planned, s, album.Look, preflight.Run)
 }
 
-// reconcile states that an uncertain slot was settled by hand (A6.15), and takes
-// every disk that a crash of that can leave.
-func reconcile(t *testing.T, album *explore.Album, disk *durabletest.FS, ref identity.SlotRef, statuses []explore.Status) {
+// recordResume carries a real resume out on the end of a first attempt, in the
+// same way. What comes before the create that ends it is the same in each, and is
+// looked at where none ends it.
+func recordResume(t *testing.T, album *explore.Album, b base, planned []explore.Slot, s scenario) base {
 	t.Helper()
-	disk.Watch(func(durabletest.Op) { album.Look(disk, statuses) })
-	if err := journal.Reconcile(disk, "/evidence", ref, et.Statement, moment()); err != nil {
-		t.Fatal(err)
+	look := func(disk *durabletest.FS, statuses []explore.Status) {
+		if before := len(b.statuses) + s.number - 1; s.number == 0 || s.number == len(planned) || statuses[before] >= explore.Answered {
+			album.Look(disk, statuses)
+		}
 	}
-	disk.Watch(nil)
-	album.Look(disk, statuses)
+	return resumeOn(t, b, planned, s, look)
 }
 
-func moment() time.Time { return time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC) }
-
-// resume registers a second attempt in the directory of a first one and carries
-// it to its end, or to the refusal of one create. It begins to look at slot from.
-func resume(t *testing.T, album *explore.Album, base *durabletest.FS, before []explore.Status, refused int) {
+func resumeOn(t *testing.T, b base, planned []explore.Slot, s scenario, look func(*durabletest.FS, []explore.Status)) base {
 	t.Helper()
-	cryptotest.SetGlobalRandom(t, 2)
-	disk := base.Killed()
+	disk := b.disk.Killed()
+	return record(t, disk, b.statuses, planned, s, look, func(ctx context.Context, config preflight.Config) (preflight.Outcome, error) {
+		dir, accepted := load(t, disk)
+		return preflight.Resume(ctx, config, dir, accepted)
+	})
+}
+
+func load(t *testing.T, disk *durabletest.FS) (*evidence.Dir, *evidence.Inventory) {
+	t.Helper()
 	dir, err := evidence.Open(disk, "/evidence")
 	if err != nil {
 		t.Fatal(err)
@@ -144,68 +130,66 @@ func resume(t *testing.T, album *explore.Album, base *durabletest.FS, before []e
 	if err != nil {
 		t.Fatal(err)
 	}
-	statuses := append(slices.Clone(before), make([]explore.Status, len(before))...)
-	looking := refused >= len(before)
-	look := func() {
-		if looking {
-			album.Look(disk, statuses)
+	return dir, accepted
+}
+
+// record carries one attempt out against a target that answers as the scenario
+// says, and looks whenever something is about to change on the disk, and while a
+// request is on its way. Attempts draw the same random numbers each time, and
+// others than the attempt before them.
+func record(t *testing.T, disk *durabletest.FS, before []explore.Status, planned []explore.Slot, s scenario,
+	look func(*durabletest.FS, []explore.Status), carryOut func(context.Context, preflight.Config) (preflight.Outcome, error)) (end base) {
+	t.Helper()
+	cryptotest.SetGlobalRandom(t, uint64(1+len(before)))
+	synctest.Test(t, func(t *testing.T) {
+		target := explore.NewTarget(et.Parameters().Cluster, digest, planned, s.number, s.answer, s.barren, s.podFails)
+		after := func(statuses []explore.Status) []explore.Status { return append(slices.Clone(before), statuses...) }
+		target.OnChange(func(statuses []explore.Status) { look(disk, after(statuses)) })
+		disk.Watch(func(next durabletest.Op) {
+			if strings.Contains(next.Path, "/preflight-cleanup.") {
+				disk.StopAt(len(disk.Trace()) + 1)
+				return
+			}
+			look(disk, after(target.Statuses()))
+		})
+		var refusal *preflight.Refusal
+		if _, err := carryOut(context.Background(), config(t, disk, target, s.builtIn)); err == nil || errors.As(err, &refusal) {
+			t.Fatalf("%s: the attempt ended with %v", s.name, err)
 		}
-	}
-	disk.Watch(func(durabletest.Op) { look() })
-	j := journal.Reopen(dir, accepted)
-	a, err := j.Register(evidence.Resume, et.Plan(1))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := j.Load(expectation()); err != nil {
-		t.Fatal(err)
-	}
-	for i, planned := range a.Plan().Slots {
-		looking = looking || i == refused
-		status := &statuses[len(before)+i]
-		carry(t, a, planned, status, i == refused, look)
-		if i == refused {
-			break
-		}
-	}
-	look()
-	if err := j.Close(); err != nil {
-		t.Fatal(err)
+		end = base{disk.PowerLost(), after(target.Statuses())}
+		look(disk, end.statuses)
+	})
+	return end
+}
+
+func config(t *testing.T, disk *durabletest.FS, target *explore.Target, builtIn bool) preflight.Config {
+	t.Helper()
+	profile, maker := example(t, builtIn)
+	return preflight.Config{
+		Files: disk, Directory: "/evidence", Helper: maker,
+		Executable:     func() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader("helper")), nil },
+		KubeconfigPath: "/kubeconfig", KubeconfigSHA256: sum("kubeconfig"),
+		Context: "prod", Namespace: et.Namespace, Release: et.Release,
+		Chart: "../../examples/chart", Values: []byte(values), ValuesName: "values.yaml", StretchIterations: 1, Profile: profile,
+		Image: "registry.example/demo@" + digest, Timeout: time.Minute,
+		Cluster: target, Index: func(context.Context, string, string) ([]string, error) { return nil, nil },
+		Report: silent{}, Redact: &redact.Redactor{}, Escape: func(s string) string { return s }, GiveUp: make(chan struct{}),
 	}
 }
 
-// carry takes one slot of a second attempt as far as it goes, each request
-// leaving between the two records that belong around it.
-func carry(t *testing.T, a *journal.Attempt, planned evidence.PlannedSlot, status *explore.Status, refused bool, look func()) {
+// reconcile states that an uncertain slot was settled by hand (A6.15), and takes
+// every disk that a crash of that can leave.
+func reconcile(t *testing.T, album *explore.Album, b base, ref identity.SlotRef) {
 	t.Helper()
-	must := func(err error) {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
+	b.disk.Watch(func(durabletest.Op) { album.Look(b.disk, b.statuses) })
+	if err := journal.Reconcile(b.disk, "/evidence", ref, et.Statement, moment()); err != nil {
+		t.Error(err) // what the disks before it show says more
 	}
-	must(a.Start(planned.Slot, et.AuditID(1, planned.Slot), moment()))
-	*status = explore.Sent
-	look()
-	if refused {
-		*status = explore.Refused
-		must(a.CreateError(planned.Slot, "refused"))
-		must(a.Reject(planned.Slot, journal.Rejection{Code: 403, Reason: "Forbidden"}, moment()))
-		return
-	}
-	*status = explore.Answered
-	created := planned.Object()
-	created.UID = et.ObjectUID(1, planned.Slot)
-	must(a.Acknowledge(planned.Slot, created, "2026-05-01T12:00:00Z"))
-	if !created.Consumer() {
-		return
-	}
-	must(a.Release(planned.Slot, moment()))
-	*status = explore.Released
-	look()
-	*status = explore.Seen
-	must(a.Child(planned.Slot, explore.Pod(created), created.UID))
+	b.disk.Watch(nil)
+	album.Look(b.disk, b.statuses)
 }
+
+func moment() time.Time { return time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC) }
 
 // example is the example's profile and the helper of a run with it. The built-in one
 // has the same slots in the same order; where the example's stands for it, the loader
@@ -238,19 +222,7 @@ func expectation() evidence.Expectation {
 // resumeDirectory is the name that every second attempt gets here.
 func resumeDirectory(t *testing.T, b base) string {
 	t.Helper()
-	disk := b.disk.Killed()
-	cryptotest.SetGlobalRandom(t, 2)
-	dir, err := evidence.Open(disk, "/evidence")
-	if err != nil {
-		t.Fatal(err)
-	}
-	accepted, err := dir.Load(expectation())
-	if err != nil {
-		t.Fatal(err)
-	}
-	a, err := journal.Reopen(dir, accepted).Register(evidence.Resume, et.Plan(1))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return a.Name()
+	end := resumeOn(t, b, slots("", 1), scenario{name: "passes", number: 5, answer: kube.Acknowledged}, func(*durabletest.FS, []explore.Status) {})
+	_, accepted := load(t, end.disk)
+	return accepted.Plans[1].Attempt
 }

@@ -27,10 +27,12 @@ func (p *Play) ClusterIdentity(_ context.Context, namespace string) kube.Cluster
 	}
 	reading := kube.ClusterReading{Namespace: read(namespace, world.Cluster.NamespaceUID), KubeSystem: read("kube-system", world.Cluster.KubeSystemUID)}
 	if p.weather.What == Reborn {
+		p.struck = true
 		reading.Namespace.Meta.Object.UID = "0badc0de-0000-4000-8000-000000000003"
 	}
 	if p.weather.What == NoKubeSystem {
 		refused := &kube.Refused{Answer: kube.Answer{Verb: "get", Object: place("kube-system"), Code: 403}}
+		p.struck = true
 		reading.KubeSystem = kube.Observation{Err: refused}
 	}
 	return reading

@@ -62,6 +62,18 @@ func (t *Target) become(i int, status Status, open bool) {
 	}
 }
 
+// asked notes that something leaves for the cluster: a Pod that was seen before
+// must have its receipt by now.
+func (t *Target) asked() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for i, s := range t.statuses {
+		if s == Seen {
+			t.statuses[i] = Recorded
+		}
+	}
+}
+
 func (t *Target) index(place identity.Object) int {
 	for i, s := range t.slots {
 		if s.Object.Kind == place.Kind && strings.Contains(place.Name, "-preflight-"+string(s.Ref.Slot)+"-") {
@@ -73,6 +85,7 @@ func (t *Target) index(place identity.Object) int {
 
 // Create is a create's one request: sent, then answered.
 func (t *Target) Create(_ context.Context, want kube.CreateRequest) kube.Created {
+	t.asked()
 	i := t.index(want.Place)
 	t.slots[i].Object.Name, t.slots[i].Object.Namespace, t.slots[i].Nonce = want.Place.Name, want.Place.Namespace, want.Nonce
 	t.become(i, Sent, true)
@@ -92,12 +105,14 @@ func (t *Target) Create(_ context.Context, want kube.CreateRequest) kube.Created
 
 // Release lets a Job run.
 func (t *Target) Release(_ context.Context, job identity.Object) error {
+	t.asked()
 	t.become(t.index(job), Released, true)
 	return nil
 }
 
 // Job is complete or failed, once it was released.
 func (t *Target) Job(_ context.Context, namespace, name string) (*batchv1.Job, error) {
+	t.asked()
 	i := t.index(identity.Object{Kind: "Job", Name: name})
 	job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace, UID: types.UID(t.slots[i].Object.UID)}}
 	ended := batchv1.JobCondition{Type: batchv1.JobComplete, Status: corev1.ConditionTrue}
@@ -173,21 +188,21 @@ func (t *Target) Events(context.Context, identity.Object) ([]corev1.Event, error
 
 // PodLog is one line.
 func (t *Target) PodLog(context.Context, string, string, string, kube.PodLogLimits) ([]byte, error) {
+	t.asked()
 	return []byte("ready\n"), nil
 }
 
-// The run's own cleanup is not looked at here.
-var errNoCleanup = errors.New("the run is stopped before its cleanup")
+// A resume looks whether anything of the attempts before it is left.
 
-// Observe reads nothing.
-func (t *Target) Observe(context.Context, identity.Object) kube.Observation {
-	return kube.Observation{Err: errNoCleanup}
+// Observe finds nothing.
+func (t *Target) Observe(_ context.Context, place identity.Object) kube.Observation {
+	return kube.Observation{Presence: kube.Absent, Err: &kube.Gone{Answer: kube.Answer{Verb: "get", Object: place, Code: 404}}}
 }
 
-// Pods lists nothing.
-func (t *Target) Pods(context.Context, string) ([]kube.Meta, error) { return nil, errNoCleanup }
+// Pods finds none.
+func (t *Target) Pods(context.Context, string) ([]kube.Meta, error) { return nil, nil }
 
-// Delete deletes nothing.
+// Delete is never sent: the run is stopped before its own cleanup.
 func (t *Target) Delete(context.Context, identity.Object, kube.Propagation) error {
-	return errNoCleanup
+	return errors.New("the run is stopped before its cleanup")
 }

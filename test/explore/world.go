@@ -35,8 +35,11 @@ type Object struct {
 	Held bool
 	// Foreground and Orphan are the finalizers of the garbage collector.
 	Foreground, Orphan bool
-	Deleting           bool
-	Suspended          bool
+	// Orphans: the collector has seen an orphaning deletion, and strips the
+	// dependents even if a later DELETE takes its finalizer away.
+	Orphans   bool
+	Deleting  bool
+	Suspended bool
 	// Pods is how many Pods the Job's controller is still to make.
 	Pods int
 }
@@ -53,12 +56,17 @@ func (w *World) Clone() *World {
 	return &World{Cluster: w.Cluster, Objects: slices.Clone(w.Objects), Late: slices.Clone(w.Late)}
 }
 
+// sort puts everything in the order of its UIDs.
+func (w *World) sort() {
+	slices.SortFunc(w.Objects, func(a, b Object) int { return cmp.Compare(a.UID, b.UID) })
+	slices.SortFunc(w.Late, func(a, b Late) int { return cmp.Compare(a.UID, b.UID) })
+}
+
 // Hash is equal for two worlds that nobody can tell apart.
 func (w *World) Hash() uint64 {
-	objects := slices.Clone(w.Objects)
-	slices.SortFunc(objects, func(a, b Object) int { return cmp.Compare(a.UID, b.UID) })
-	late := slices.Clone(w.Late)
-	slices.SortFunc(late, func(a, b Late) int { return cmp.Compare(a.UID, b.UID) })
+	sorted := w.Clone()
+	sorted.sort()
+	objects, late := sorted.Objects, sorted.Late
 	sum := fnv.New64a()
 	write := func(texts ...string) {
 		for _, text := range texts {
@@ -68,7 +76,7 @@ func (w *World) Hash() uint64 {
 	}
 	object := func(o *Object) {
 		write(o.Kind, o.Name, o.UID, o.Nonce, o.Owner, o.Label)
-		_, _ = sum.Write([]byte{bits(o.Held, o.Foreground, o.Orphan, o.Deleting, o.Suspended, o.Ours), byte(o.Pods)})
+		_, _ = sum.Write([]byte{bits(o.Held, o.Foreground, o.Orphan, o.Orphans, o.Deleting, o.Suspended, o.Ours), byte(o.Pods)})
 	}
 	write(w.Cluster.NamespaceUID, w.Cluster.KubeSystemUID)
 	for i := range objects {
@@ -139,19 +147,29 @@ func (w *World) Delete(object identity.Object, propagation kube.Propagation) err
 	case object.UID != "" && w.Objects[i].UID != object.UID:
 		answer.Code, answer.Reason = 409, "Conflict"
 		return &kube.Conflict{Answer: answer}
-	case w.Objects[i].Deleting:
-		return nil
 	}
-	o := &w.Objects[i]
-	o.Deleting = true
-	switch {
-	case propagation == kube.Foreground:
-		o.Foreground = true
-	case propagation == kube.Orphan, propagation == "" && o.Kind == "Job":
-		o.Orphan = true
-	}
+	w.Objects[i].delete(propagation)
 	w.reap()
 	return nil
+}
+
+// delete marks the object. On one that is being deleted already, a later DELETE
+// exchanges the collector's finalizer for that of its own propagation, and leaves
+// it without one; but what was to be orphaned stays so: a Foreground accepted over
+// a pending Orphan was seen to orphan the Pods. A Pod's own deletion is graceful,
+// and no later one changes it.
+func (o *Object) delete(propagation kube.Propagation) {
+	again := o.Deleting
+	o.Deleting = true
+	switch {
+	case again && (propagation == "" || o.Kind == "Pod"):
+	case propagation == kube.Foreground:
+		o.Foreground, o.Orphan = true, false
+	case propagation == kube.Orphan, propagation == "" && o.Kind == "Job":
+		o.Foreground, o.Orphan, o.Orphans = false, true, true
+	default:
+		o.Foreground, o.Orphan = false, false
+	}
 }
 
 // reap takes away what is deleted and held by nothing. Pods wait for their
@@ -200,10 +218,10 @@ func (w *World) next(o *Object) string {
 		return endPod
 	case o.Kind == "Job" && o.Pods > 0 && !o.Suspended && !o.Deleting:
 		return makePod
+	case o.Orphan, o.Orphans:
+		return orphan
 	case o.Foreground && w.foregroundMoves(o):
 		return foreground
-	case o.Orphan:
-		return orphan
 	case w.garbage(o):
 		return collect
 	default:
@@ -249,7 +267,7 @@ func (w *World) Take(s step) {
 				w.Objects[k].Owner = ""
 			}
 		}
-		o.Orphan = false
+		o.Orphan, o.Orphans = false, false
 	case collect:
 		o.Deleting = true
 	}
