@@ -26,10 +26,10 @@ func (e *Explorer) sample(album *Album, about int) (list []start, of int) {
 	}
 	about = min(about, of)
 	for i := range about {
-		// In the middle of each of so many equal parts, and then aside by another odd
-		// part of it each time, or what every third world has in common would always be met, or
-		// never.
-		at := (2*i+1)*of/(2*about) + i*7919%max(1, of/about)
+		// In the middle of each of so many equal parts, and then aside, further each
+		// time: at equal distances a slot with three options might always show the
+		// same one.
+		at := (2*i+1)*of/(2*about) + i*7919%(of/about)
 		at %= of
 		for _, g := range groups {
 			if at < g.size {
