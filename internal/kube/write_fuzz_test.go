@@ -2,6 +2,7 @@ package kube
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"testing"
@@ -63,17 +64,21 @@ func judgeWrite(t *testing.T, network *answers, code int, ours bool, err error) 
 		return ours && !accepted && slices.ContainsFunc(said, func(one int) bool { return slices.Contains(codes, one) })
 	}
 	holds := false
-	switch err.(type) {
-	case nil:
+	var unknown *UnknownOutcome
+	var conflict *Conflict
+	var gone *Gone
+	var refused *Refused
+	switch {
+	case err == nil:
 		holds = ours && accepted
-	case *Conflict:
-		holds = proven(409)
-	case *Gone:
-		holds = proven(404, 422)
-	case *Refused:
-		holds = proven(400, 401, 403, 405, 406, 413, 415, 422, 429)
-	case *UnknownOutcome:
+	case errors.As(err, &unknown):
 		holds = true
+	case errors.As(err, &conflict):
+		holds = proven(409)
+	case errors.As(err, &gone):
+		holds = proven(404, 422)
+	case errors.As(err, &refused):
+		holds = proven(400, 401, 403, 405, 406, 413, 415, 422, 429)
 	}
 	if !holds {
 		t.Errorf("%d %q (ours: %v) is %T: %v", code, network.body, ours, err, err)

@@ -25,5 +25,7 @@ func TestA6_9_Cut(t *testing.T) {
 	if got := Cut(strings.Repeat("x", MaxSaid+1)); len(got) != MaxSaid {
 		t.Errorf("one byte over: %d bytes", len(got))
 	}
-	Cut(strings.Repeat("\x80", 2*MaxSaid)) // no character begins anywhere
+	if got := Cut(strings.Repeat("\x80", 2*MaxSaid)); len(got) > MaxSaid {
+		t.Errorf("where no character begins anywhere: %d bytes", len(got))
+	}
 }

@@ -153,6 +153,14 @@ func invented(slot Slot, status Status, f fact) string {
 		return "adopted: a receipt with the UID " + f.uid
 	case f.children != "" && (status < Seen || f.children != Pod(slot.Object).UID):
 		return "adopted: a Pod that was not seen: " + f.children
+	}
+	return mistold(status, f)
+}
+
+// mistold says what a disk claims to have become of a create of which something else
+// has.
+func mistold(status Status, f fact) string {
+	switch {
 	case f.rejected && status != Refused:
 		return "a rejection that no answer gave"
 	case f.reconciled && status != Sent:

@@ -5,8 +5,10 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -17,27 +19,15 @@ func generate(place string) ([]fault, error) {
 	if strings.HasSuffix(place, ".go") {
 		dir, only = filepath.Dir(place), filepath.Clean(place)
 	}
-	paths, err := filepath.Glob(filepath.Join(dir, "*.go"))
-	if err != nil {
-		return nil, fmt.Errorf("listing %s: %w", dir, err)
-	}
 	set := token.NewFileSet()
-	files, sources := map[string]*ast.File{}, map[string][]byte{}
-	for _, path := range paths {
-		if strings.HasSuffix(path, "_test.go") {
-			continue
-		}
-		if sources[path], err = os.ReadFile(path); err != nil {
-			return nil, fmt.Errorf("reading the file to change: %w", err)
-		}
-		if files[path], err = parser.ParseFile(set, path, sources[path], 0); err != nil {
-			return nil, fmt.Errorf("parsing %s: %w", path, err)
-		}
+	files, sources, err := parsed(set, dir)
+	if err != nil {
+		return nil, err
 	}
 	siblings := siblingsIn(files)
 	var faults []fault
-	for _, path := range paths {
-		if files[path] != nil && (only == "" || only == path) {
+	for _, path := range slices.Sorted(maps.Keys(files)) {
+		if only == "" || only == path {
 			list := generateFile(set, files[path], sources[path], siblings)
 			for _, f := range list {
 				f.file, f.tests = path, []string{"./" + filepath.ToSlash(dir)}
@@ -50,6 +40,27 @@ func generate(place string) ([]fault, error) {
 		return nil, fmt.Errorf("nothing to change in %s: is it a package directory or one of its files?", place)
 	}
 	return faults, nil
+}
+
+// parsed reads the files of a package, without its tests.
+func parsed(set *token.FileSet, dir string) (map[string]*ast.File, map[string][]byte, error) {
+	paths, err := filepath.Glob(filepath.Join(dir, "*.go"))
+	if err != nil {
+		return nil, nil, fmt.Errorf("listing %s: %w", dir, err)
+	}
+	files, sources := map[string]*ast.File{}, map[string][]byte{}
+	for _, path := range paths {
+		if strings.HasSuffix(path, "_test.go") {
+			continue
+		}
+		if sources[path], err = os.ReadFile(path); err != nil {
+			return nil, nil, fmt.Errorf("reading the file to change: %w", err)
+		}
+		if files[path], err = parser.ParseFile(set, path, sources[path], 0); err != nil {
+			return nil, nil, fmt.Errorf("parsing %s: %w", path, err)
+		}
+	}
+	return files, sources, nil
 }
 
 func generateFile(set *token.FileSet, file *ast.File, source []byte, siblings map[string]string) (faults []fault) {
