@@ -116,13 +116,15 @@ const patience = 2 * time.Second
 
 func (c *command) finish(code int) {
 	c.printer.Close()
-	// The code is settled by now: a signal only ends the wait.
-	ctx, cancel := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	if code > 128 {
-		cancel()
-		ctx, cancel = context.WithTimeout(context.Background(), patience)
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		defer cancel()
+		c.backlog.Flush(ctx)
+		return
 	}
-	defer cancel()
+	// The code is settled by now: a signal only ends the wait.
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
 	c.backlog.Flush(ctx)
 }
 
