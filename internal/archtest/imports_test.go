@@ -85,7 +85,7 @@ func rules() []rule {
 			why: "it works on bytes"},
 		{from: "internal/plunger/gather", deps: manager,
 			why: "a decision rests on live reads, never on a cache"},
-		{from: "internal/plunger/fence", deps: manager,
+		{from: "internal/plunger/write", deps: manager,
 			why: "a write names what a live read returned"},
 		{from: "internal/plunger/walk", deps: manager,
 			why: "a write rests on a live read"},
@@ -99,9 +99,9 @@ func rules() []rule {
 			why: "what lets a release go reads it live"},
 		{from: "internal/plunger/unfence", deps: manager,
 			why: "what lets a release go reads it live"},
-		{from: "internal/plunger/hook", deps: []string{"internal/plunger/fence", "internal/plunger/drain"},
+		{from: "internal/plunger/hook", deps: []string{"internal/plunger/write", "internal/plunger/drain"},
 			why: "its writes to releases are those of unfence"},
-		{from: "internal/plunger/unfence", deps: []string{"internal/plunger/fence"},
+		{from: "internal/plunger/unfence", deps: []string{"internal/plunger/write"},
 			why: "it lets go with patches that test what they remove, and holds nothing (B7.3)"},
 	}
 }

@@ -49,15 +49,15 @@ type CreateRequest struct {
 	AuditID string
 	// Nonce is the plan's; an answer without it is not an answer to us (A3.5).
 	Nonce string
-	// Wait bounds the wait for the answer; zero means createWait. The caller's
+	// Wait bounds the wait for the answer; zero means CreateWait. The caller's
 	// context does not shorten it: cancelling a create that is in flight would
 	// make it uncertain for ever (A4.1).
 	Wait time.Duration
 }
 
-// createWait is how long the answer to a create is awaited: longer than the 34 s
+// CreateWait is how long the answer to a create is awaited: longer than the 34 s
 // that an API server gives a write and the 60 s of common gateways (A4.1).
-const createWait = 75 * time.Second
+const CreateWait = 75 * time.Second
 
 // Created is what is known about a create after its one request.
 type Created struct {

@@ -28,7 +28,7 @@ const (
 func (c *Client) Create(ctx context.Context, want CreateRequest) Created {
 	request := call{
 		verb: "create", object: want.Place, accept: acceptMetadata, contentType: jsonBody, body: want.Body,
-		auditID: want.AuditID, timeout: cmp.Or(want.Wait, createWait), fresh: true,
+		auditID: want.AuditID, timeout: cmp.Or(want.Wait, CreateWait), fresh: true,
 	}
 	if err := errors.Join(ctx.Err(), want.incomplete()); err != nil {
 		return classify(want, answer{call: request, err: err})

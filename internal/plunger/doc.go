@@ -7,5 +7,5 @@
 // up as the very last request, or not at all (B6.6).
 //
 // It must not import unfence, nor any package of the preflight. Writes happen in
-// package fence, decisions in package decide.
+// package write, decisions in package decide.
 package plunger

@@ -29,10 +29,10 @@ import (
 	"github.com/holdfast-project/holdfast/internal/kube"
 	"github.com/holdfast-project/holdfast/internal/plunger/contract"
 	"github.com/holdfast-project/holdfast/internal/plunger/decide"
-	"github.com/holdfast-project/holdfast/internal/plunger/fence"
 	"github.com/holdfast-project/holdfast/internal/plunger/gather"
 	"github.com/holdfast-project/holdfast/internal/plunger/observe"
 	"github.com/holdfast-project/holdfast/internal/plunger/walk"
+	"github.com/holdfast-project/holdfast/internal/plunger/write"
 )
 
 // Config is everything that a run needs; the command line fills it (B8.1).
@@ -135,7 +135,7 @@ func assemble(config Config) (*instance, error) {
 		return nil, fmt.Errorf("registering the metrics: %w", err)
 	}
 	run := &instance{Config: config, objects: objects, walker: &walk.Walker{
-		Reader: gather.NewReader(objects), Writer: fence.NewWriter(objects),
+		Reader: gather.NewReader(objects), Writer: write.NewWriter(objects),
 		Teller: observe.NewTeller(objects, config.Identity, told), Metrics: told, Ledger: &walk.Ledger{},
 		Options: config.Options, Now: config.Now, DryRun: config.DryRun,
 	}}

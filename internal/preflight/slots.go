@@ -98,7 +98,7 @@ func (a *attempt) create(ctx context.Context, slot render.Slot) (identity.Object
 
 // send carries out the create. A context that is done sends nothing, and that is
 // answered here and now; one that ends later does not cancel the request: kube bounds
-// the wait for its answer (75 s), and the second signal abandons it here (A4.1).
+// the wait for its answer ([kube.CreateWait]), and the second signal abandons it here (A4.1).
 func (a *attempt) send(ctx context.Context, request kube.CreateRequest) (kube.Created, bool) {
 	if ctx.Err() != nil {
 		return a.Cluster.Create(ctx, request), true
@@ -110,10 +110,10 @@ func (a *attempt) send(ctx context.Context, request kube.CreateRequest) (kube.Cr
 		return created, true
 	case <-a.GiveUp:
 	case <-ctx.Done():
-		// Nothing else tells for up to 75 s that the signal was heard, and a second one,
+		// Nothing else tells in all that time that the signal was heard, and a second one,
 		// sent for lack of an answer, would make the create uncertain.
-		a.Report.Warn(fmt.Sprintf("%v: the answer to the create of %s is awaited first, for 75 s at most, and recorded; "+
-			"a second signal gives it up and leaves the create uncertain", stopped(ctx, a.Timeout), request.Place))
+		a.Report.Warn(fmt.Sprintf("%v: the answer to the create of %s is awaited first, for %.0f s at most, and recorded; "+
+			"a second signal gives it up and leaves the create uncertain", stopped(ctx, a.Timeout), request.Place, kube.CreateWait.Seconds()))
 	}
 	return awaited(answer, a.GiveUp)
 }

@@ -10,7 +10,7 @@ import (
 )
 
 // The ownership truth table, the pure side: every cell with its expectation (B2.1
-// to B2.4, B3.1, B4.4, B5.1). The API server's side is in package fence.
+// to B2.4, B3.1, B4.4, B5.1). The API server's side is in package write.
 func TestOwnershipTruthTable(t *testing.T) {
 	cells := truth.Cells()
 	if len(cells) != truth.Size {

@@ -18,11 +18,11 @@ import (
 	"github.com/holdfast-project/holdfast/internal/plunger/contract"
 	"github.com/holdfast-project/holdfast/internal/plunger/decide"
 	"github.com/holdfast-project/holdfast/internal/plunger/drain"
-	"github.com/holdfast-project/holdfast/internal/plunger/fence"
 	"github.com/holdfast-project/holdfast/internal/plunger/gather"
 	"github.com/holdfast-project/holdfast/internal/plunger/observe"
 	"github.com/holdfast-project/holdfast/internal/plunger/plungertest"
 	"github.com/holdfast-project/holdfast/internal/plunger/walk"
+	"github.com/holdfast-project/holdfast/internal/plunger/write"
 	"github.com/holdfast-project/holdfast/test/helmcontroller"
 	"github.com/holdfast-project/holdfast/test/helmcontroller/lab"
 )
@@ -40,7 +40,7 @@ func (b *bench) drainer(t *testing.T, namespace string, strategy decide.Strategy
 	metrics, err := observe.NewMetrics(prometheus.NewRegistry(), time.Now)
 	must(t, err)
 	return drain.Drain{Namespace: namespace, Walker: &walk.Walker{
-		Reader: gather.NewReader(objects), Writer: fence.NewWriter(objects), Teller: observe.NewTeller(objects, "drain", metrics),
+		Reader: gather.NewReader(objects), Writer: write.NewWriter(objects), Teller: observe.NewTeller(objects, "drain", metrics),
 		Metrics: metrics, Ledger: &walk.Ledger{}, Now: time.Now,
 		Options: decide.Options{Strategy: strategy, FenceUntil: decide.UntilRemembered, UnprovenUninstall: decide.ReleaseUnproven}}}
 }

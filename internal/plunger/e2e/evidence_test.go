@@ -154,7 +154,7 @@ func TestPayloads(t *testing.T) {
 		stored, err := b.Revisions(t.Context(), hr)
 		must(t, err)
 		// Helm itself dropped the field when it superseded the revision; the
-		// rewrite is looked at in package fence and payload.
+		// rewrite is looked at in package write and payload.
 		if len(stored) != 2 {
 			t.Errorf("%d revisions", len(stored))
 		}

@@ -9,7 +9,7 @@
 // not touched (B9.2); the suspension goes before the fence, so that ours never
 // stands without it (B9.3).
 //
-// It must not import a manager, a cache or package fence, and it reads no Secret.
+// It must not import a manager, a cache or package write, and it reads no Secret.
 package unfence
 
 import (

@@ -20,10 +20,10 @@ import (
 	"github.com/holdfast-project/holdfast/internal/kube"
 	"github.com/holdfast-project/holdfast/internal/plunger/contract"
 	"github.com/holdfast-project/holdfast/internal/plunger/decide"
-	"github.com/holdfast-project/holdfast/internal/plunger/fence"
 	"github.com/holdfast-project/holdfast/internal/plunger/gather"
 	"github.com/holdfast-project/holdfast/internal/plunger/observe"
 	"github.com/holdfast-project/holdfast/internal/plunger/walk"
+	"github.com/holdfast-project/holdfast/internal/plunger/write"
 )
 
 const (
@@ -106,7 +106,7 @@ func (s *server) walks(t *testing.T, options decide.Options, memory decide.Memor
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &walk.Walker{Reader: gather.NewReader(objects), Writer: fence.NewWriter(objects), Teller: observe.NewTeller(objects, "test", metrics),
+	w := &walk.Walker{Reader: gather.NewReader(objects), Writer: write.NewWriter(objects), Teller: observe.NewTeller(objects, "test", metrics),
 		Metrics: metrics, Ledger: &walk.Ledger{}, Options: options, Now: time.Now}
 	for range times {
 		c := &walk.Case{Namespace: "ns", Name: "app", Memory: memory}

@@ -23,9 +23,9 @@ import (
 
 	"github.com/holdfast-project/holdfast/internal/kube"
 	"github.com/holdfast-project/holdfast/internal/plunger/decide"
-	"github.com/holdfast-project/holdfast/internal/plunger/fence"
 	"github.com/holdfast-project/holdfast/internal/plunger/gather"
 	"github.com/holdfast-project/holdfast/internal/plunger/observe"
+	"github.com/holdfast-project/holdfast/internal/plunger/write"
 )
 
 const (
@@ -56,7 +56,7 @@ func (l *Ledger) Definite() bool { return !l.unknown.Load() }
 // Walker walks. It may be used by many goroutines.
 type Walker struct {
 	Reader  gather.Reader
-	Writer  fence.Writer
+	Writer  write.Writer
 	Teller  *observe.Teller
 	Metrics *observe.Metrics
 	Ledger  *Ledger
@@ -218,14 +218,14 @@ func (w *Walker) report(ctx context.Context, c *Case, action decide.Action) {
 func (w *Walker) settle(ctx context.Context, c *Case, action decide.Action, err error) (time.Duration, bool, error) {
 	var conflict *kube.Conflict
 	var gone *kube.Gone
-	var unwritable *fence.Unwritable
+	var unwritable *write.Unwritable
 	switch {
 	case err == nil:
 		w.Metrics.Wrote(action.Verb)
 		logr.FromContextOrDiscard(ctx).Info("wrote", "verb", action.Verb, "why", action.Why)
 		w.tell(ctx, c, action)
 		return 0, false, nil
-	case errors.As(err, &conflict), errors.Is(err, fence.ErrSuspendedMeanwhile):
+	case errors.As(err, &conflict), errors.Is(err, write.ErrSuspendedMeanwhile):
 		return w.lose(ctx, c, action)
 	case errors.As(err, &gone):
 		c.storage, c.secret = nil, kube.Secret{}
@@ -237,7 +237,7 @@ func (w *Walker) settle(ctx context.Context, c *Case, action decide.Action, err 
 		payload.Undecodable = unwritable.Cause.Error()
 		c.leaveAlone(payload)
 		return 0, false, nil
-	case errors.Is(err, fence.ErrStillSuspended):
+	case errors.Is(err, write.ErrStillSuspended):
 		w.tell(ctx, c, action)
 		w.held(ctx, c, action, err)
 		return deferral, true, nil

@@ -1,4 +1,4 @@
-package fence_test
+package write_test
 
 import (
 	"errors"

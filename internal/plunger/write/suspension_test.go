@@ -1,4 +1,4 @@
-package fence_test
+package write_test
 
 import (
 	"encoding/json"
@@ -13,10 +13,10 @@ import (
 	"github.com/holdfast-project/holdfast/internal/kube"
 	"github.com/holdfast-project/holdfast/internal/plunger/contract"
 	"github.com/holdfast-project/holdfast/internal/plunger/decide"
-	"github.com/holdfast-project/holdfast/internal/plunger/fence"
+	"github.com/holdfast-project/holdfast/internal/plunger/write"
 )
 
-func writer() fence.Writer { return api.writer[decide.Reclaim] }
+func writer() write.Writer { return api.writer[decide.Reclaim] }
 
 // B2.1 to B2.3, the live side of the ownership truth table: the API server's own
 // managedFields, for each way to write the field, and the same answer.
@@ -137,29 +137,29 @@ func TestNothingElseChanges(t *testing.T) {
 // B3.2: a write that lost against another one changes nothing and creates
 // nothing.
 func TestPreconditions(t *testing.T) {
-	type write func(fence.Writer, *testing.T, decide.Release) error
-	writes := map[string]write{
-		"acquire": func(w fence.Writer, t *testing.T, r decide.Release) error {
+	type attempt func(write.Writer, *testing.T, decide.Release) error
+	writes := map[string]attempt{
+		"acquire": func(w write.Writer, t *testing.T, r decide.Release) error {
 			_, err := w.Acquire(t.Context(), r)
 			return err
 		},
-		"lift": func(w fence.Writer, t *testing.T, r decide.Release) error {
+		"lift": func(w write.Writer, t *testing.T, r decide.Release) error {
 			_, err := w.Lift(t.Context(), r)
 			return err
 		},
-		"drop": func(w fence.Writer, t *testing.T, r decide.Release) error {
+		"drop": func(w write.Writer, t *testing.T, r decide.Release) error {
 			_, err := w.Drop(t.Context(), r)
 			return err
 		},
-		"note": func(w fence.Writer, t *testing.T, r decide.Release) error {
+		"note": func(w write.Writer, t *testing.T, r decide.Release) error {
 			_, err := w.NoteUID(t.Context(), r, "u", "1@2026-11-29T11:00:00Z")
 			return err
 		},
-		"fill": func(w fence.Writer, t *testing.T, r decide.Release) error {
+		"fill": func(w write.Writer, t *testing.T, r decide.Release) error {
 			_, err := w.FillStatus(t.Context(), r, decide.Revision{Version: 1, Status: "failed"}, now())
 			return err
 		},
-		"request": func(w fence.Writer, t *testing.T, r decide.Release) error {
+		"request": func(w write.Writer, t *testing.T, r decide.Release) error {
 			_, err := w.Request(t.Context(), r, "u", now())
 			return err
 		},

@@ -1,4 +1,4 @@
-// Package fence writes: each function is one request that changes one thing
+// Package write changes the cluster for flux-plunger: each function is one request that changes one thing
 // about one HelmRelease, or about the latest Secret of its storage.
 //
 // Its invariants: every write names the UID of the read that decided it, and
@@ -9,7 +9,7 @@
 //
 // It must not import a manager or a cache, and it decides nothing but what B3.3
 // leaves to the moment of the conflict.
-package fence
+package write
 
 import (
 	"context"

@@ -1,4 +1,4 @@
-package fence_test
+package write_test
 
 import (
 	"context"
@@ -19,8 +19,8 @@ import (
 	"github.com/holdfast-project/holdfast/internal/kube"
 	"github.com/holdfast-project/holdfast/internal/plunger/contract"
 	"github.com/holdfast-project/holdfast/internal/plunger/decide"
-	"github.com/holdfast-project/holdfast/internal/plunger/fence"
 	"github.com/holdfast-project/holdfast/internal/plunger/gather"
+	"github.com/holdfast-project/holdfast/internal/plunger/write"
 	"github.com/holdfast-project/holdfast/test/controlplane"
 	"github.com/holdfast-project/holdfast/test/helmcontroller/lab"
 )
@@ -29,7 +29,7 @@ import (
 // object here is what the test and flux-plunger wrote.
 type server struct {
 	*lab.Lab
-	writer  map[decide.Strategy]fence.Writer
+	writer  map[decide.Strategy]write.Writer
 	reader  gather.Reader
 	objects map[decide.Strategy]*kube.Objects
 	serial  int
@@ -42,7 +42,7 @@ func TestMain(m *testing.M) {
 }
 
 func begin(ctx context.Context, l *lab.Lab) error {
-	api = &server{Lab: l, writer: map[decide.Strategy]fence.Writer{}, objects: map[decide.Strategy]*kube.Objects{}}
+	api = &server{Lab: l, writer: map[decide.Strategy]write.Writer{}, objects: map[decide.Strategy]*kube.Objects{}}
 	return errors.Join(api.permit(ctx, decide.Repair), api.permit(ctx, decide.Reclaim), l.Namespace(ctx, "ns"))
 }
 
@@ -60,7 +60,7 @@ func (s *server) permit(ctx context.Context, strategy decide.Strategy) error {
 	if err != nil {
 		return err
 	}
-	s.objects[strategy], s.writer[strategy], s.reader = objects, fence.NewWriter(objects), gather.NewReader(objects)
+	s.objects[strategy], s.writer[strategy], s.reader = objects, write.NewWriter(objects), gather.NewReader(objects)
 	return nil
 }
 
