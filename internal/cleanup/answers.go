@@ -96,7 +96,7 @@ func podOf(meta kube.Meta) decide.Pod {
 
 func (e *engine) takeDelete(a answer) error {
 	resource := e.resource(a.request.Ref)
-	resource.Deletes = append(resource.Deletes, decide.Deletion{Answered: a.answered, Accepted: a.err == nil})
+	resource.Deletes = append(resource.Deletes, decide.Deletion{Answered: a.answered})
 	if a.err == nil {
 		delete(e.refused, a.request.Ref)
 		e.record.progress(a.answered, a.request.Ref, resource.Object, "deletion accepted")

@@ -301,8 +301,8 @@ func (v *view) unread(slot Slot) string {
 		return ""
 	}
 	_, first := readSince(slot, v.consumersEnded())
-	_, last := readSince(slot, v.settledAt())
-	if first && (last || !v.gaveUp(slot, v.settledAt())) {
+	_, last := readSince(slot, v.secondLook())
+	if first && (last || !v.gaveUp(slot, v.secondLook())) {
 		return ""
 	}
 	return fmt.Sprintf("the planned name of %s could not be read: %s", slot.Ref, slot.Object)

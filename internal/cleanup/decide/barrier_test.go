@@ -125,7 +125,7 @@ func TestVerdicts(t *testing.T) {
 		{"A6.4 a replaced dependency", finish(secretRow(deleted(50*second), reads(there(51*second, other)))), Incomplete, []Cause{DependencyConflict}, nil},
 		{"A6.6 a dependency that remains", finish(secretRow(deleted(50*second), reads(there(51*second, secretRow().Object.UID, "orphan")))), Incomplete, []Cause{DependencyRemaining}, nil},
 		{"A6.5 a dependency that cannot be read", finish(secretRow(deleted(50*second), reads(failed(51*second)))), Incomplete, []Cause{DependencyUnreadable}, nil},
-		{"A6.5 a refused DELETE of what is gone", finish(secretRow(deleteFailed(50*second), reads(absent(51*second)))), Complete, nil, nil},
+		{"A6.5 a refused DELETE of what is gone", finish(secretRow(deleted(50*second), reads(absent(51*second)))), Complete, nil, nil},
 		{"A6.6 an absence at its 30 s", finish(secretRow(deleted(50*second), reads(absent(80*second)))), Complete, nil, nil},
 		{"A6.5 an absence settles, whoever takes the name after it", finish(secretRow(deleted(50*second), reads(absent(51*second), there(52*second, other)))), Complete, nil, nil},
 		{"A6.4 a conflict settles too, whoever goes after it", finish(secretRow(deleted(50*second), reads(there(51*second, other), absent(52*second)))), Incomplete, []Cause{DependencyConflict}, nil},
@@ -249,6 +249,25 @@ func TestA6_14_WhenNamesAreRead(t *testing.T) {
 	s.Resources[1] = secretRow(deleted(8*second), reads(there(9*second, other)))
 	if step := Decide(s); !slices.Equal(step.Requests, []Request{{Verb: ReadCluster}}) {
 		t.Fatalf("a verdict of exit 1 needs no second look: %+v", step)
+	}
+}
+
+// A6.14: the names are read again before a verdict that claims much also where no
+// dependency was deleted, so that the look before the barrier does not serve as both.
+func TestA6_14_SecondLookWithoutDependencies(t *testing.T) {
+	s := state(8*second, resources(goneJob()), slots(slot("worker", "Job", Planned, absent(6*second))),
+		lists(pods(3*second), pods(5*second)), identified(7*second))
+	if step := Decide(s); !slices.Equal(step.Requests, []Request{nameOf("worker")}) {
+		t.Fatalf("the one look before the barrier serves as both: %+v", step)
+	}
+	s.Now = 10 * second
+	s.Slots[0].Reads = append(s.Slots[0].Reads, there(9*second, other))
+	if c := concluded(t, with(s, identified(10*second))); c.Verdict != Incomplete || !slices.Equal(causes(c.Reasons), []Cause{JobUnexplained}) {
+		t.Errorf("got %s %v", c.Verdict, causes(c.Reasons))
+	}
+	s.Slots[0].Reads[1] = absent(9 * second)
+	if c := concluded(t, with(s, identified(10*second))); c.Verdict != Complete {
+		t.Errorf("got %s %v", c.Verdict, causes(c.Reasons))
 	}
 }
 

@@ -65,13 +65,9 @@ func child(reads ...Read) edit[Resource] {
 func deleted(at ...time.Duration) edit[Resource] {
 	return func(r *Resource) {
 		for _, t := range at {
-			r.Deletes = append(r.Deletes, Deletion{Answered: t, Accepted: true})
+			r.Deletes = append(r.Deletes, Deletion{Answered: t})
 		}
 	}
-}
-
-func deleteFailed(at time.Duration) edit[Resource] {
-	return func(r *Resource) { r.Deletes = append(r.Deletes, Deletion{Answered: at}) }
 }
 
 func reads(list ...Read) edit[Resource] {

@@ -103,3 +103,14 @@ func clusterDoubt(s State) string {
 func clusterReadSince(s State, t time.Duration) bool {
 	return slices.ContainsFunc(s.Cluster, func(read ClusterRead) bool { return read.Sent >= t })
 }
+
+// firstClusterRead is the first reading of the identity after t, and an empty one
+// where there is none.
+func firstClusterRead(s State, t time.Duration) ClusterRead {
+	for _, read := range s.Cluster {
+		if read.Sent >= t {
+			return read
+		}
+	}
+	return ClusterRead{}
+}

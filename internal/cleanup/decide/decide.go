@@ -259,7 +259,15 @@ func (v *view) readPlannedNamesAgain(p *plan) bool {
 	if len(v.shortcomings()) > 0 {
 		return false
 	}
-	return v.readNames(p, v.settledAt())
+	return v.readNames(p, v.secondLook())
+}
+
+// secondLook is from when on a read of a planned name counts for the verdict: after
+// the last resource, and after the identity read that the barrier rests on, which
+// follows the first look. Without that a cleanup that deletes no dependency would
+// take its one look for both, and what arrived meanwhile for settled.
+func (v *view) secondLook() time.Duration {
+	return max(v.settledAt(), firstClusterRead(v.State, v.evidenceEnded()).Answered)
 }
 
 // lastAbsence is when the last read that the verdict rests on, beyond those of the

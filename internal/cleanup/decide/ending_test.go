@@ -20,7 +20,7 @@ func TestA6_9_Endings(t *testing.T) {
 	jobIs := func(list []PodList, edits ...edit[Resource]) State {
 		return state(90*s, resources(api(edits...)), lists(list...), identified(90*s))
 	}
-	nameIs := func(slot Slot) State { return state(90*s, slots(slot), lists(pods(3*s)), identified(90*s)) }
+	nameIs := func(slot Slot) State { return state(90*s, slots(slot), lists(pods(3*s)), identified(41*s, 90*s)) }
 	ending := func(r Resource, outcome Outcome, found *Read) Ending {
 		return Ending{Ref: r.Ref, Object: r.Object, Outcome: outcome, Found: found}
 	}
@@ -50,7 +50,7 @@ func TestA6_9_Endings(t *testing.T) {
 			[]PodEnding{{ref("api"), pod, Recorded, there(3*s, podUID, "x")}}, "its " + pod.String()},
 		"a Pod replaced": {jobIs(quiet, deleted(s), child(there(3*s, other)), reads(there(2*s, jobUID))), []Ending{ending(job, OutcomeConflict, read(there(2*s, jobUID)))},
 			[]PodEnding{{ref("api"), pod, Replaced, there(3*s, other)}}, "a Pod of " + job.Object.String()},
-		"a stray Pod": {with(nameIs(slot("worker", "Job", Planned, absent(89*s))), func(s *State) {
+		"a stray Pod": {with(nameIs(slot("worker", "Job", Planned, absent(40*s), absent(89*s))), func(s *State) {
 			s.Pods = []PodList{pods(3*second, with(held, func(p *Pod) { p.Owners, p.ControllerUIDs = nil, nil }))}
 		}),
 			[]Ending{name(OutcomeAbsent, nil)}, []PodEnding{{identity.SlotRef{Attempt: attempt}, pod, Orphaned, seen}}, ""},

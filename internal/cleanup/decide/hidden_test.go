@@ -23,7 +23,7 @@ func TestA6_13_NothingOfAJobIsHidden(t *testing.T) {
 		says    []string
 		not     []string
 	}{
-		"a copy beside a Job whose deletion is refused": {api(deleteFailed(s), reads(there(2*s, jobUID))), pods(3*s, copied),
+		"a copy beside a Job whose deletion is refused": {api(deleted(s), reads(there(2*s, jobUID))), pods(3*s, copied),
 			[]Cause{PodOrphaned, JobRemaining}, OutcomeRemaining, []string{copied.Object.String() + " " + notOwned + " " + job + ",", job + " is still there, and its deletion has not begun"}, []string{runsOn, gone, unread}},
 		"a copy beside a Pod that is held": {api(deleted(s), reads(absent(2*s))), pods(3*s, copied, held),
 			[]Cause{PodOrphaned, JobRemaining}, OutcomeRemaining, []string{runsOn, gone, "a/b"}, []string{notOwned, unread}},

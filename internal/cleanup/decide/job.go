@@ -169,7 +169,7 @@ func (j *job) takeList(list PodList) {
 	}
 	j.orphans = nil
 	for _, p := range list.Pods {
-		j.podSeen = j.podSeen || ownedBy(p, j.Resource) || pointsAt(p, j.Resource)
+		j.podSeen = j.podSeen || ownedBy(p, j.Resource)
 		switch {
 		case ownedBy(p, j.Resource):
 			j.owned = append(j.owned, p)
@@ -197,8 +197,9 @@ func (j *job) takeQuiet(list PodList) {
 }
 
 // windowEnd is until when lists go on although nothing is seen: a Pod create of
-// a released Job may still be waiting in a webhook. Once a Pod of it was seen,
-// there is nothing left to wait for but that Pod.
+// a released Job may still be waiting in a webhook. Once a Pod that it owns was seen,
+// or is on record, there is nothing left to wait for but that Pod. A label is not
+// enough: it adds doubt and takes none away, and a stranger can set it (A6.3).
 func (j *job) windowEnd() time.Duration {
 	if !j.lateWindow || j.podSeen {
 		return j.absentAt

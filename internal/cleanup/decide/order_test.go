@@ -20,7 +20,7 @@ func TestA6_3_JobsFirstSideBySide(t *testing.T) {
 
 // A6.5: a Job's DELETE is repeated as a dependency's is, in the foreground.
 func TestA6_5_RepeatedDeleteOfAJob(t *testing.T) {
-	s := state(4*second, resources(api(deleteFailed(second), reads(there(3*second, jobUID)))), lists(pods(3*second)))
+	s := state(4*second, resources(api(deleted(second), reads(there(3*second, jobUID)))), lists(pods(3*second)))
 	if step := Decide(s); !slices.Contains(step.Requests, deleteOf("api", Foreground)) {
 		t.Errorf("got %+v", step)
 	}
@@ -147,18 +147,18 @@ func TestA6_5_RepeatedDeletes(t *testing.T) {
 		now    time.Duration
 		want   bool
 	}{
-		{"still there after a failed DELETE", secretRow(deleteFailed(second), reads(there(3*second, own))), 4 * second, true},
-		{"not within a second", secretRow(deleteFailed(second), reads(there(1500*time.Millisecond, own))), 1900 * time.Millisecond, false},
+		{"still there after a failed DELETE", secretRow(deleted(second), reads(there(3*second, own))), 4 * second, true},
+		{"not within a second", secretRow(deleted(second), reads(there(1500*time.Millisecond, own))), 1900 * time.Millisecond, false},
 		{"still there and not deleting after an accepted one", secretRow(deleted(second), reads(there(3*second, own))), 4 * second, true},
 		{"not while it is being deleted", secretRow(deleted(second), reads(deleting)), 9 * second, false},
-		{"not before it was read again", secretRow(deleteFailed(second)), 9 * second, false},
-		{"not on a read sent before the DELETE's answer", secretRow(deleteFailed(3*second), reads(there(3*second+5*time.Millisecond, own))), 9 * second, false},
-		{"on a read sent at the moment of the DELETE's answer", secretRow(deleteFailed(3*second), reads(there(3*second+latency, own))), 9 * second, true},
-		{"not after a failed read", secretRow(deleteFailed(second), reads(there(3*second, own), failed(4*second))), 9 * second, false},
-		{"not of a replacement", secretRow(deleteFailed(second), reads(there(3*second, other))), 9 * second, false},
-		{"each time later: not 2 s after the third", secretRow(deleteFailed(second), deleteFailed(2*second), deleteFailed(4*second), reads(there(5*second, own))), 7 * second, false},
-		{"but 4 s after it", secretRow(deleteFailed(second), deleteFailed(2*second), deleteFailed(4*second), reads(there(5*second, own))), 8 * second, true},
-		{"not after its time", secretRow(deleteFailed(second), reads(there(3*second, own))), 31 * second, false},
+		{"not before it was read again", secretRow(deleted(second)), 9 * second, false},
+		{"not on a read sent before the DELETE's answer", secretRow(deleted(3*second), reads(there(3*second+5*time.Millisecond, own))), 9 * second, false},
+		{"on a read sent at the moment of the DELETE's answer", secretRow(deleted(3*second), reads(there(3*second+latency, own))), 9 * second, true},
+		{"not after a failed read", secretRow(deleted(second), reads(there(3*second, own), failed(4*second))), 9 * second, false},
+		{"not of a replacement", secretRow(deleted(second), reads(there(3*second, other))), 9 * second, false},
+		{"each time later: not 2 s after the third", secretRow(deleted(second), deleted(2*second), deleted(4*second), reads(there(5*second, own))), 7 * second, false},
+		{"but 4 s after it", secretRow(deleted(second), deleted(2*second), deleted(4*second), reads(there(5*second, own))), 8 * second, true},
+		{"not after its time", secretRow(deleted(second), reads(there(3*second, own))), 31 * second, false},
 	} {
 		s := state(row.now, resources(row.secret), lists(pods(500*time.Millisecond)), identified(600*time.Millisecond))
 		if got := slices.Contains(Decide(s).Requests, deleteOf("secret", Orphan)); got != row.want {
@@ -219,7 +219,7 @@ func TestA6_6_ADependencysTimeEnds(t *testing.T) {
 // order the dependencies stand.
 func TestA6_14_AfterTheLastDependency(t *testing.T) {
 	policy := Resource{Ref: ref("network-policy"), Object: object("NetworkPolicy", "r-network-policy", other), Nonce: nonce}
-	policy.Deletes, policy.Reads = []Deletion{{Answered: 8 * second, Accepted: true}}, []Read{absent(10 * second)}
+	policy.Deletes, policy.Reads = []Deletion{{Answered: 8 * second}}, []Read{absent(10 * second)}
 	s := state(25*second, resources(goneJob(), secretRow(deleted(8*second), reads(absent(20*second))), policy),
 		slots(slot("worker", "Job", Planned, absent(6*second), absent(15*second))), lists(pods(3*second), pods(5*second)), identified(7*second))
 	if step := Decide(s); !slices.Equal(step.Requests, []Request{nameOf("worker")}) {

@@ -53,11 +53,9 @@ type Child struct {
 	Reads  []Read
 }
 
-// Deletion is one answered, or failed, DELETE.
-type Deletion struct {
-	Answered time.Duration
-	Accepted bool
-}
+// Deletion is one answered, or failed, DELETE. Which of the two is not said: neither
+// settles anything, only what is read afterwards does (A6.5).
+type Deletion struct{ Answered time.Duration }
 
 // Found says what a read of a name gave.
 type Found int

@@ -271,7 +271,7 @@ func (w *world) serve(r Request, t time.Duration) func(sent, at time.Duration) {
 			w.remove(*row, t)
 		}
 		return func(sent, at time.Duration) {
-			row.Deletes = append(row.Deletes, Deletion{Answered: at, Accepted: !lost})
+			row.Deletes = append(row.Deletes, Deletion{Answered: at})
 		}
 	case ReadChild:
 		read := w.look(&w.podsOf(row.Object.UID)[0].thing, t, nonce)
