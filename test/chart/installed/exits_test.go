@@ -239,7 +239,7 @@ func TestObjectsGoneWithoutHooks(t *testing.T) {
 // every release let go.
 func (s *site) readmeCommand() {
 	s.Helper()
-	out := s.byHand(filepath.Join(chartDir, "README.md"), strings.NewReplacer("NAMESPACE", s.ns, "--deployment flux-plunger", "--deployment "+s.fullname()))
+	out := s.byHand(filepath.Join(chartDir, "README.md"), strings.NewReplacer("NAMESPACE", s.ns, "DEPLOYMENT", s.fullname(), "RELEASE", s.name))
 	s.says(out, "HelmRelease "+s.tenant+"/live", "HelmRelease "+s.tenant+"/held", "no release carries a fence: done")
 	if held := s.live("held"); plungertest.Fenced(s.live("live")) || plungertest.Fenced(held) || held.Spec.Suspend {
 		s.Errorf("%v, %v, suspended %t", s.live("live").Finalizers, held.Finalizers, held.Spec.Suspend)
