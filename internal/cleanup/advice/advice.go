@@ -32,7 +32,7 @@ const reachIt = "correct access or connectivity, or point at the original cluste
 func Next(exitCode int) string {
 	switch {
 	case exitCode == 0:
-		return "next: return to the upgrade recovery procedure"
+		return "next: return to your own procedure for recovering the upgrade"
 	case exitCode == 1:
 		return "next: inspect unknown and preflight-cleanup.err, reconcile before proceeding"
 	case exitCode == 2:

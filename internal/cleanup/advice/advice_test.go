@@ -33,7 +33,7 @@ func ref(slot identity.Slot) identity.SlotRef {
 // A6.10: each exit code ends with its own next action.
 func TestA6_10_Next(t *testing.T) {
 	for code, want := range map[int]string{
-		0: "return to the upgrade recovery procedure", 1: "inspect unknown and preflight-cleanup.err",
+		0: "return to your own procedure for recovering the upgrade", 1: "inspect unknown and preflight-cleanup.err",
 		2: "never alter identity evidence", 3: "recovery may go on",
 		129: "before any new attempt", 130: "before any new attempt", 143: "before any new attempt",
 	} {

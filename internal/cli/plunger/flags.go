@@ -58,7 +58,7 @@ func (f *flags) options() decide.Options {
 
 func (f *flags) bind(fs *pflag.FlagSet) {
 	f.bindPolicy(fs)
-	fs.BoolVar(&f.dryRun, "dry-run", false, "Decide and report, and write nothing but events.")
+	fs.BoolVar(&f.dryRun, "dry-run", false, "Decide and report, and write nothing but events, and with --leader-elect the Lease.")
 
 	timing := plunger.DefaultTiming()
 	fs.IntVar(&f.grace, "shutdown-grace-period-seconds", int(timing.Grace/time.Second),
