@@ -45,7 +45,8 @@ func (run *instance) stop(ctx context.Context, stopped error) error {
 		run.Log.Info("the Lease is left to run out", "overran", overran, "definite", run.walker.Ledger.Definite())
 		return errors.Join(stopped, outcome.Err)
 	}
-	return run.giveUpLease(detached)
+	run.giveUpLease(detached)
+	return nil
 }
 
 // led reports whether this process was elected. Without leader election it was.
@@ -91,14 +92,15 @@ func (run *instance) drain(ctx context.Context) drain.Outcome {
 	return outcome
 }
 
-func (run *instance) giveUpLease(ctx context.Context) error {
+// giveUpLease ends our term at once. A Lease that cannot be given up runs out, which
+// is no failure of the stop.
+func (run *instance) giveUpLease(ctx context.Context) {
 	if !run.LeaderElect {
-		return nil
+		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, leaseBound)
 	defer cancel()
 	if err := run.objects.ReleaseLease(ctx, run.LeaseNamespace, contract.LeaderElectionID, run.Identity); err != nil {
 		run.Log.Error(err, "giving up the Lease, which is left to run out")
 	}
-	return nil
 }
