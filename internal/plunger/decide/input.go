@@ -90,7 +90,8 @@ type Release struct {
 
 // Spec is what a decision needs of a HelmRelease's specification.
 type Spec struct {
-	// Suspend is nil where the field is absent.
+	// Suspend is nil where the field is absent or false, which no decision needs to
+	// tell apart.
 	Suspend                                        *bool
 	ReleaseName, TargetNamespace, StorageNamespace string
 	// Remote is true where spec.kubeConfig is set (B4.6).
