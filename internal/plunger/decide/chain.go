@@ -14,10 +14,11 @@ const (
 	terminatingLook = 15 * time.Second
 	// pendingAfter is how long a delete is held before it is told (B5.4).
 	pendingAfter = 10 * time.Minute
-	// attempts is how many handled requests without an uninstall are enough to
-	// give way (B5.9), and how many of helm-controller's failed attempts make a
+	// enoughReminders is how many handled requests without an uninstall are enough to
+	// give way (B5.9).
+	enoughReminders = 3
+	// contradictionAfter is how many of helm-controller's failed attempts make a
 	// contradiction between message and storage (B4.1a).
-	attempts           = 3
 	contradictionAfter = 2
 )
 

@@ -153,7 +153,7 @@ func emptyButUnproven(in Input) (Action, bool) {
 // givingWay: three requests were handled and the revisions are still there. A
 // reported failure never gives way (B5.9).
 func givingWay(in Input) (Action, bool) {
-	if in.Release.ReminderCount() < attempts || in.Release.failing() {
+	if in.Release.ReminderCount() < enoughReminders || in.Release.failing() {
 		return Action{}, false
 	}
 	return unproven(in, fmt.Sprintf("helm-controller handled %d requests and uninstalled nothing; "+
@@ -225,7 +225,7 @@ func heldUnproven(in Input, message string) Action {
 // onceMended is how helm-controller is asked again by a person, where that can help: it
 // was asked in vain and revisions remain, which are nobody else's.
 func onceMended(in Input) string {
-	if len(in.Claimants) > 0 || in.Release.ReminderCount() < attempts || emptied(in) {
+	if len(in.Claimants) > 0 || in.Release.ReminderCount() < enoughReminders || emptied(in) {
 		return ""
 	}
 	return "; once the cause is mended: flux reconcile helmrelease " + in.Release.Name + " --namespace " + in.Release.Namespace
