@@ -70,8 +70,9 @@ type Walker struct {
 // Case is one release on its way.
 type Case struct {
 	Namespace, Name string
-	// Release is the first view of it; Live says that it was read from the API
-	// server just now, and not from a cache.
+	// Release is the latest view of it, nil where it is gone; each live read and each
+	// write's answer replaces it. Live says that it is one of those, not a cache's, and
+	// that nothing else was read since.
 	Release *decide.Release
 	Live    bool
 	// Seen is the resourceVersion of the last live read or write's answer, empty
