@@ -28,7 +28,7 @@ func NewMetrics(registry prometheus.Registerer, now func() time.Time) (*Metrics,
 	}
 	m := &Metrics{
 		recoveries: counter("recoveries_total", "Recoveries of stuck releases, begun, and ended as recovered or failed.", "result"),
-		events:     counter("events_total", "Events written, by reason; refusals are those of StorageRefused, RemoteSkipped and StorageContradicts.", "reason"),
+		events:     counter("events_total", "Events told, by reason, whether or not the API server took them; refusals are those of StorageRefused, RemoteSkipped and StorageContradicts.", "reason"),
 		writes:     counter("writes_total", "Writes that succeeded, by verb of the decision.", "verb"),
 		conflicts: prometheus.NewCounter(prometheus.CounterOpts{Namespace: "flux_plunger", Name: "conflicts_total",
 			Help: "Writes that lost against another writer and were decided again."}),
