@@ -198,7 +198,7 @@ func releaseFence(ctx context.Context, objects *kube.Objects, namespace, name st
 	if !yes && !confirmed(in, questions) {
 		return errors.New("nothing was changed; answer yes, or give --yes, when the uninstall has run or is not wanted")
 	}
-	outcome, err := unfence.New(objects).Release(ctx, namespace, name, release.UID)
+	outcome, err := unfence.New(objects).LetGo(ctx, namespace, name, release.UID)
 	if err != nil {
 		return err
 	}

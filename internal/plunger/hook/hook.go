@@ -114,7 +114,7 @@ func (r *run) list(ctx context.Context) ([]decide.Release, error) {
 func (r *run) sweep(ctx context.Context, carrying []decide.Release) error {
 	var failed error
 	for _, release := range carrying {
-		outcome, err := r.releaser.Release(ctx, release.Namespace, release.Name, release.UID)
+		outcome, err := r.releaser.LetGo(ctx, release.Namespace, release.Name, release.UID)
 		if outcome.Lifted || outcome.Removed > 0 {
 			r.say("%s", told(outcome))
 		}

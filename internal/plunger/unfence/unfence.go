@@ -58,11 +58,11 @@ type Outcome struct {
 	Removed int
 }
 
-// Release lets the HelmRelease of this UID go. One that is gone, or that has
+// LetGo lets the HelmRelease of this UID go. One that is gone, or that has
 // another UID by now, needs nothing. A write that lost against another one, or
 // whose outcome is not known, is tried again from a fresh read; a definite
 // refusal is not, because the answer would be the same.
-func (u Releaser) Release(ctx context.Context, namespace, name, uid string) (Outcome, error) {
+func (u Releaser) LetGo(ctx context.Context, namespace, name, uid string) (Outcome, error) {
 	var outcome Outcome
 	wait := pause
 	for attempt := 1; ; attempt++ {
@@ -145,7 +145,7 @@ func stepOf(r decide.Release) step {
 	return done
 }
 
-// Carries reports whether Release would write anything: a fence, or a suspension
+// Carries reports whether LetGo would write anything: a fence, or a suspension
 // that is ours alone. The latter without the former is what somebody left who
 // took the fence away; nobody but us would ever lift it.
 func Carries(r decide.Release) bool { return stepOf(r) != done }
