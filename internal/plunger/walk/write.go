@@ -41,13 +41,6 @@ func (w *Walker) writeRelease(ctx context.Context, r decide.Release, action deci
 		return w.Writer.NoteUID(ctx, r, action.Revision.UID, action.Note)
 	case decide.NoteVersion:
 		return w.Writer.NoteVersion(ctx, r, action.Revision.Version)
-	default:
-		return w.writeReminder(ctx, r, action)
-	}
-}
-
-func (w *Walker) writeReminder(ctx context.Context, r decide.Release, action decide.Action) (*decide.Release, error) {
-	switch action.Verb {
 	case decide.Request:
 		return w.Writer.Request(ctx, r, action.Revision.UID, w.Now())
 	case decide.FillStatus:
