@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/holdfast-project/holdfast/internal/kube"
+	"github.com/holdfast-project/holdfast/internal/plunger/unfence"
 )
 
 // running selects Pods whose containers may still run. A Pod that has ended but
@@ -57,7 +58,7 @@ func (r *run) awaitPods(ctx context.Context) error {
 			r.say("still there after the wait, and left alone: %s", names(left))
 			return nil
 		}
-		if !sleep(ctx, r.Timing.Look) {
+		if !unfence.Sleep(ctx, r.Timing.Look) {
 			return ctx.Err()
 		}
 	}
@@ -89,20 +90,8 @@ func (r *run) retry(ctx context.Context, bound time.Duration, try func(context.C
 		}
 		var gone *kube.Gone
 		var refused *kube.Refused
-		if err == nil || errors.As(err, &gone) || errors.As(err, &refused) && refused.Final() || !sleep(ctx, r.Timing.Look) {
+		if err == nil || errors.As(err, &gone) || errors.As(err, &refused) && refused.Final() || !unfence.Sleep(ctx, r.Timing.Look) {
 			return last
 		}
-	}
-}
-
-// sleep waits, and reports false when ctx ended first.
-func sleep(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-timer.C:
-		return true
 	}
 }

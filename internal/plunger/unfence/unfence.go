@@ -72,7 +72,7 @@ func (u Releaser) LetGo(ctx context.Context, namespace, name, uid string) (Outco
 		}
 		err = fmt.Errorf("letting HelmRelease %s/%s go: %w", namespace, name, err)
 		var refused *kube.Refused
-		if attempt == attempts || errors.As(err, &refused) && refused.Final() || !sleep(ctx, wait) {
+		if attempt == attempts || errors.As(err, &refused) && refused.Final() || !Sleep(ctx, wait) {
 			return outcome, err
 		}
 		wait *= 2
@@ -150,8 +150,8 @@ func stepOf(r decide.Release) step {
 // took the fence away; nobody but us would ever lift it.
 func Carries(r decide.Release) bool { return stepOf(r) != done }
 
-// sleep waits, and reports false when ctx ended first.
-func sleep(ctx context.Context, d time.Duration) bool {
+// Sleep waits, and reports false when ctx ended first; the hook waits with it too.
+func Sleep(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
