@@ -152,19 +152,18 @@ func (run *instance) build() error {
 	if err != nil {
 		return err
 	}
-	stopBound := StopBound
 	run.manager, err = ctrl.NewManager(run.Rest, ctrl.Options{
 		Scheme: scheme, Logger: run.Log,
 		Cache:   cacheOptions(run.Namespace, run.Selector),
 		Metrics: metricsserver.Options{BindAddress: run.MetricsAddress}, HealthProbeBindAddress: run.HealthAddress,
-		GracefulShutdownTimeout: &stopBound,
+		GracefulShutdownTimeout: new(StopBound),
 		LeaderElection:          run.LeaderElect,
 		// The Lease is given up by us, after the drain, or not at all (B6.6): the
 		// manager would give it up before the drain has begun.
 		LeaderElectionReleaseOnCancel:       false,
 		LeaderElectionResourceLockInterface: lock,
 		LeaseDuration:                       &run.Timing.Lease, RenewDeadline: &run.Timing.Renew, RetryPeriod: &run.Timing.Retry,
-		Controller: crconfig.Controller{SkipNameValidation: ptr(true)},
+		Controller: crconfig.Controller{SkipNameValidation: new(true)},
 	})
 	if err != nil {
 		return fmt.Errorf("making the manager: %w", err)
@@ -208,5 +207,3 @@ func (run *instance) lock() (resourcelock.Interface, error) {
 	}
 	return lock, nil
 }
-
-func ptr[T any](v T) *T { return &v }

@@ -71,8 +71,7 @@ func fenced(in *decide.Input) { in.Release.Finalizers = append(in.Release.Finali
 
 func suspendedBy(entries ...decide.ManagedField) edit {
 	return func(in *decide.Input) {
-		yes := true
-		in.Release.Spec.Suspend = &yes
+		in.Release.Spec.Suspend = new(true)
 		in.Release.Managers = append(in.Release.Managers, entries...)
 	}
 }

@@ -36,8 +36,7 @@ func specOf(release *helmv2.HelmRelease) decide.Spec {
 	// The API type cannot tell an absent field from false, and no decision needs
 	// to: only true is a suspension, and only managedFields say whose.
 	if release.Spec.Suspend {
-		suspend := true
-		spec.Suspend = &suspend
+		spec.Suspend = new(true)
 	}
 	return spec
 }

@@ -78,12 +78,11 @@ func TestRetryTellsTheCause(t *testing.T) {
 
 // B7.2: what is said about a release that is let go.
 func TestToldNamesTheRelease(t *testing.T) {
-	suspend := true
 	live := decide.Release{Namespace: "team", Name: "db", Spec: decide.Spec{TargetNamespace: "prod"}}
 	deleted := live
 	deleted.DeletionTimestamp = time.Unix(1, 0)
 	held := live
-	held.Spec.Suspend = &suspend
+	held.Spec.Suspend = new(true)
 	for name, c := range map[string]struct {
 		outcome unfence.Outcome
 		says    []string

@@ -42,8 +42,7 @@ func TestB8_2_AFenceAgesFromTheFirstLook(t *testing.T) {
 	recorded.Managers = []decide.ManagedField{{Manager: contract.FieldManager, Operation: decide.OperationApply, Time: now.Add(-time.Hour)}}
 	open, another := unrecorded, unrecorded
 	open.Finalizers, another.UID = nil, "v"
-	suspend := true
-	open.Spec.Suspend, open.Annotations = &suspend, map[string]string{contract.ProcessedVersion: "1"}
+	open.Spec.Suspend, open.Annotations = new(true), map[string]string{contract.ProcessedVersion: "1"}
 
 	for _, step := range []struct {
 		what string

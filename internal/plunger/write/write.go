@@ -80,8 +80,7 @@ func (w Writer) SetFence(ctx context.Context, r decide.Release) (*decide.Release
 // apply without force could never take it. It returns ErrSuspendedMeanwhile
 // where the field says true by then.
 func (w Writer) Acquire(ctx context.Context, r decide.Release) (*decide.Release, error) {
-	suspend := true
-	fields := kube.Fields{Finalizers: []string{contract.Fence}, Suspend: &suspend}
+	fields := kube.Fields{Finalizers: []string{contract.Fence}, Suspend: new(true)}
 	acquired, err := answer(w.objects.Apply(ctx, gather.Version(r), fields, false))
 	var conflict *kube.Conflict
 	if !errors.As(err, &conflict) || len(conflict.Fields()) == 0 {
