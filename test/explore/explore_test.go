@@ -182,7 +182,8 @@ func everyOption(t *testing.T, e *explore.Explorer, all albums) int {
 	return options
 }
 
-// judge fails where a rule was broken or the space has another size.
+// judge fails where a rule was broken or the space has another size. What the oracle
+// says comes first: a planted fault is caught by that, not by the figures.
 func judge(t *testing.T, tally *explore.Tally, got, want figures) {
 	t.Helper()
 	if !tally.Clean() {

@@ -19,21 +19,26 @@ type Tally struct {
 	// were durable, or had to be, and are not read; Stuck are cleanups that had
 	// nothing in their way and did not finish.
 	Wrong, False, Adopted, Lost, Stuck int
-	// Notes describe the first of them.
+	// Notes describe the first of each.
 	Notes []string
+	noted map[*int]int
 }
 
-// kept bounds the notes: a broken rule is broken ten thousand times.
+// kept bounds the notes of one kind: a broken rule is broken ten thousand times.
 const kept = 5
 
 func (t *Tally) count(counter *int, format string, args ...any) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	*counter++
-	if len(t.Notes) >= kept {
+	if t.noted[counter] >= kept {
 		return
 	}
 	if note := fmt.Sprintf(format, args...); !slices.Contains(t.Notes, note) {
+		if t.noted == nil {
+			t.noted = map[*int]int{}
+		}
+		t.noted[counter]++
 		t.Notes = append(t.Notes, note)
 	}
 }

@@ -73,7 +73,7 @@ func run(ctx context.Context, args []string, stdout io.Writer) error {
 	trial := trial{workshop: workshop{dir: dir}, jobs: *jobs, report: func(f fault, v verdict, by string, took time.Duration) {
 		switch {
 		case v == lived && ctx.Err() == nil:
-			fmt.Fprintf(stdout, "lived: %s\n", f.describe())
+			fmt.Fprintf(stdout, "lived: %s%s\n", f.describe(), by)
 		case v == killed && *verbose:
 			fmt.Fprintf(stdout, "killed in %s: %s\n       by %s\n", took.Round(time.Millisecond), f.name, by)
 		}

@@ -39,6 +39,23 @@ func TestLarger(t *testing.T) {
 }
 `
 
+// dies is a test program that does not live to tell.
+const dies = `package p
+
+import (
+	"os"
+	"testing"
+)
+
+func TestLarger(t *testing.T) {
+	if Larger(1, 2) != 2 || Larger(2, 1) != 2 || Least != 0 {
+		me, _ := os.FindProcess(os.Getpid())
+		_ = me.Kill()
+		select {}
+	}
+}
+`
+
 const plantedList = `# faults: 1
 - name: take-the-smaller
   requirement: T1
@@ -119,9 +136,16 @@ func TestFaultsAreCaughtByTestsAndOnlyByTests(t *testing.T) {
 			"mutants: planted=1 caught=0 generated=7 killed=0", "planted faults were not caught"},
 		"a fault that does not compile proves nothing": {goodTest, strings.Replace(plantedList, "if a < b {", "if a < c {", 1), excuse,
 			"mutants: planted=1 caught=0 generated=7 killed=6", "does not compile"},
-		"a red test is no judge":   {strings.Replace(goodTest, "1, 2, 2", "1, 2, 1", 1), plantedList, "[]", "", "fail without any fault"},
-		"a lost fault is an error": {goodTest, strings.Replace(plantedList, "faults: 1", "faults: 2", 1), "[]", "", "holds 1 faults"},
-		"a stale list is an error": {goodTest, strings.Replace(plantedList, "a > b", "a > c", 1), "[]", "", "0 times"},
+		"a test that says it catches": {goodTest, plantedList + "  says: 'Larger\\(1, 2\\) = 1'\n", excuse, "mutants: planted=1 caught=1 generated=7 killed=6", ""},
+		"a test that says something else does not": {goodTest, plantedList + "  says: Smaller\n", excuse,
+			"mutants: planted=1 caught=0 generated=7 killed=6", "./p did not say \"Smaller\", but\n--- FAIL: TestLarger"},
+		"a process that is killed has noticed nothing": {dies, plantedList, excuse,
+			"mutants: planted=1 caught=0 generated=7 killed=6", "./p did not end by itself"},
+		"unless its death is what is asked for": {dies, plantedList + "  says: 'signal: killed'\n", excuse, "mutants: planted=1 caught=1 generated=7 killed=6", ""},
+		"what must be said is an expression":    {goodTest, plantedList + "  says: '('\n", "[]", "", "list.yaml: take-the-smaller: reading what its tests must say"},
+		"a red test is no judge":                {strings.Replace(goodTest, "1, 2, 2", "1, 2, 1", 1), plantedList, "[]", "", "fail without any fault"},
+		"a lost fault is an error":              {goodTest, strings.Replace(plantedList, "faults: 1", "faults: 2", 1), "[]", "", "holds 1 faults"},
+		"a stale list is an error":              {goodTest, strings.Replace(plantedList, "a > b", "a > c", 1), "[]", "", "0 times"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Chdir(t.TempDir())

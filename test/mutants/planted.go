@@ -22,6 +22,9 @@ type fault struct {
 	text       string
 	tests      []string
 	run        string
+	// says is what a planted fault's red tests must print, if it names any: that they
+	// are red for another reason proves nothing.
+	says *regexp.Regexp
 	// short leaves out what a test does not do under -short.
 	short bool
 }
@@ -46,6 +49,9 @@ type entry struct {
 	// Tests are the packages whose tests must fail; Run narrows them.
 	Tests []string `json:"tests"`
 	Run   string   `json:"run,omitempty"`
+	// Says is a regular expression that their output must match, for tests that are
+	// red for more than one reason.
+	Says string `json:"says,omitempty"`
 }
 
 // readPlanted reads every list in dir.
@@ -100,6 +106,11 @@ func (e entry) plant() (fault, error) {
 		return fault{}, fmt.Errorf("the text to replace is %d times in %s, want once: bring the list up to date", n, e.File)
 	}
 	f := fault{name: e.Requirement + " " + e.Name, planted: true, file: e.File, text: e.With, tests: e.Tests, run: e.Run}
+	if e.Says != "" {
+		if f.says, err = regexp.Compile(e.Says); err != nil {
+			return fault{}, fmt.Errorf("reading what its tests must say: %w", err)
+		}
+	}
 	f.start = strings.Index(string(source), e.Replace)
 	f.end = f.start + len(e.Replace)
 	// What both have in front stays: often it is the line that begins a function,

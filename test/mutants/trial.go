@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 )
 
@@ -36,8 +37,8 @@ func baselinePatience() patience { return patience{clock: 20 * time.Minute, proc
 type trial struct {
 	workshop
 	jobs int
-	// report is told each verdict, by which tests a fault was killed, and how
-	// long that took. Calls do not overlap.
+	// report is told each verdict, by which tests a fault was killed or why those
+	// that are red do not count, and how long that took. Calls do not overlap.
 	report func(f fault, v verdict, by string, took time.Duration)
 	// programs holds the test program of each package with all woven faults, and
 	// patience what a run of it may last: a fault may make a loop endless.
@@ -125,6 +126,7 @@ func (t *trial) baseline(ctx context.Context, faults []fault, overlay string) er
 
 // try switches fault i on, or builds it alone, and runs what must notice it.
 func (t *trial) try(ctx context.Context, f fault, i int, wovenIn bool) (verdict, string, error) {
+	objections := ""
 	for _, pkg := range f.tests {
 		program, number := t.programs[pkg], i+1
 		if !wovenIn {
@@ -137,16 +139,46 @@ func (t *trial) try(ctx context.Context, f fault, i int, wovenIn bool) (verdict,
 			number = 0
 		}
 		out, err := command(ctx, program, f, pkg, number, t.patience[pkg]).CombinedOutput()
+		var ended *exec.ExitError
 		switch {
 		case ctx.Err() != nil:
 			return lived, "", ctx.Err()
-		case errors.As(err, new(*exec.ExitError)):
-			return killed, redTests(out), nil
+		case errors.As(err, &ended):
+			objection := f.objection(out, ended)
+			if objection == "" {
+				return killed, redTests(out), nil
+			}
+			objections += fmt.Sprintf("\n       %s %s", pkg, objection)
 		case err != nil:
 			return lived, "", fmt.Errorf("running the tests of %s: %w", pkg, err)
 		}
 	}
-	return lived, "", nil
+	return lived, objections, nil
+}
+
+// objection says why tests that ended red are no proof that they noticed the fault,
+// or returns "". A planted fault is about one promise, and must be caught by what
+// tests that promise: not by anything else that its tests assert, by the end of
+// their time, or by what ends the process. Of generated ones many are endless loops.
+func (f fault) objection(out []byte, ended *exec.ExitError) string {
+	said := slices.Concat(out, []byte(ended.Error()))
+	status, _ := ended.Sys().(syscall.WaitStatus)
+	switch {
+	case f.says != nil && f.says.Match(said):
+		return ""
+	case f.says != nil:
+		return fmt.Sprintf("did not say %q, but\n%s", f.says, firstLines(said, 20))
+	case f.planted && (status.Signaled() || bytes.Contains(out, []byte("panic: test timed out"))):
+		return fmt.Sprintf("did not end by itself, and the list does not say that it would not:\n%s", firstLines(said, 20))
+	default:
+		return ""
+	}
+}
+
+// firstLines cuts long output short.
+func firstLines(text []byte, n int) string {
+	lines := strings.SplitN(string(text), "\n", n+1)
+	return strings.Join(lines[:min(n, len(lines))], "\n")
 }
 
 func (t *trial) buildAlone(ctx context.Context, f fault, i int, pkg string) (string, error) {
