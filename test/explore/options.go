@@ -44,7 +44,7 @@ type Slot struct {
 // statuses are all that a slot of this kind goes through.
 func (s Slot) statuses() []Status {
 	all := []Status{Idle, Sent, Refused, Answered, Released, Seen, Recorded}
-	if !s.Object.Consumer() {
+	if !isJob(s.Object) {
 		return all[:4]
 	}
 	return all
@@ -88,7 +88,7 @@ func (s Slot) latePod() effect {
 
 // late is the slot's own create, still on its way.
 func (s Slot) late(afterwards bool) effect {
-	o := Object{Object: s.Object, Nonce: s.Nonce, Ours: true, Suspended: s.Object.Consumer()}
+	o := Object{Object: s.Object, Nonce: s.Nonce, Ours: true, Suspended: isJob(s.Object)}
 	return func(w *World) { w.Late = append(w.Late, Late{Object: o, Afterwards: afterwards}) }
 }
 
@@ -158,7 +158,7 @@ func (s Slot) Options(status Status, width Width) []Option {
 }
 
 func (s Slot) options(status Status, wide bool) []Option {
-	job := s.Object.Consumer()
+	job := isJob(s.Object)
 	switch {
 	case status == Idle, status == Refused:
 		return []Option{{"not made", nothing}}

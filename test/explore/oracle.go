@@ -87,13 +87,13 @@ func (o *oracle) deletes(w *World, object identity.Object, propagation kube.Prop
 		return
 	}
 	want := kube.Orphan
-	if object.Consumer() {
+	if isJob(object) {
 		want = kube.Foreground
 	}
 	if propagation != want {
 		o.tally.count(&o.tally.Wrong, "%s is deleted with %q\n%s", object, propagation, o.scene())
 	}
-	if object.Consumer() {
+	if isJob(object) {
 		return
 	}
 	if consumer := o.consumer(w); consumer != "" {
@@ -105,7 +105,7 @@ func (o *oracle) deletes(w *World, object identity.Object, propagation kube.Prop
 // exclude.
 func (o *oracle) consumer(w *World) string {
 	for place, reconciled := range o.open {
-		if place.Consumer() && !reconciled {
+		if isJob(place) && !reconciled {
 			return "the create of " + place.String() + " is uncertain"
 		}
 	}
@@ -117,7 +117,7 @@ func (o *oracle) consumer(w *World) string {
 	if pod := w.comes(isPod); pod != "" {
 		return pod
 	}
-	return o.stands(w, (*Object).Consumer)
+	return o.stands(w, func(x *Object) bool { return isJob(x.Object) })
 }
 
 // stands names something of interest that is at a planned name since the
@@ -193,6 +193,10 @@ func (w *World) comes(interesting func(*Late) bool) string {
 }
 
 func isPod(late *Late) bool { return late.Kind == "Pod" }
+
+// isJob: what uses the others, and must be gone before they are. The product has a
+// word of its own for it, identity.Object.Consumer, which is judged here too.
+func isJob(object identity.Object) bool { return object.Kind == "Job" }
 
 // vouched: the release owner has stated that this create was settled, and it came
 // through all the same, after the cleanup had begun. Its Job is inert, and the
