@@ -219,7 +219,7 @@ type faulty struct {
 
 	mu      sync.Mutex
 	writes  []apiproxy.Exchange
-	created map[string]string // path of a create to the UID that the server gave
+	created map[string]string // each UID that the server gave to a create, and of what
 	after   []string          // requests that left after the first failure
 }
 
@@ -309,7 +309,7 @@ func (s *faulty) answered(x apiproxy.Exchange) apiproxy.Action {
 	if x.Method == http.MethodPost && x.Code == http.StatusCreated {
 		var made metav1.PartialObjectMetadata
 		if json.Unmarshal(x.Answer, &made) == nil {
-			s.created[x.Path] = string(made.UID)
+			s.created[string(made.UID)] = made.Kind + " " + made.Name
 		}
 	}
 	s.mu.Unlock()
@@ -397,9 +397,9 @@ func (s *faulty) judgeRunsEnd(e ended) {
 		s.t.Errorf("exit 2, and %s %s was sent", s.writes[0].Method, s.writes[0].Path)
 	}
 	proven := s.proven()
-	for path, uid := range s.created {
+	for uid, object := range s.created {
 		if e.signal == 0 && !proven[uid] && !strings.Contains(e.stderr, uid) {
-			s.t.Errorf("the UID %s of the create at %s is neither recorded nor told:\n%s", uid, path, e.stderr)
+			s.t.Errorf("the UID %s of %s is neither recorded nor told:\n%s", uid, object, e.stderr)
 		}
 	}
 }
