@@ -7,8 +7,8 @@ import (
 	"github.com/holdfast-project/holdfast/internal/kube"
 )
 
-// Weather is what goes wrong while a cleanup runs. At counts requests from 1; 0
-// is never.
+// Weather is what goes wrong while a cleanup runs, from its request At on, counted
+// from 1. Reborn and NoKubeSystem last from its beginning to its end, and have none.
 type Weather struct {
 	What string
 	At   int
@@ -86,12 +86,13 @@ func (e *Explorer) Weathers(album *Album, about int) (stormy, of int) {
 // that has just arrived.
 func (p *Play) strike() string {
 	p.requests++
-	hit := p.hit(p.requests, p.weather)
+	hit := p.hit()
 	p.struck = p.struck || hit != Fair
 	return hit
 }
 
-func (p *Play) hit(n int, w Weather) string {
+func (p *Play) hit() string {
+	n, w := p.requests, p.weather
 	switch w.What {
 	case Gateway:
 		if w.At > 0 && n >= w.At && n < w.At+4 {
