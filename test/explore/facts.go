@@ -145,7 +145,7 @@ func brokenPromise(slot Slot, statuses []Status, f fact) string {
 }
 
 // invented says what a disk claims that nothing gave.
-func invented(slot Slot, status Status, f fact) string {
+func invented(slot Slot, status Status, f fact) string { //nolint:gocyclo // a table
 	switch {
 	case f.acknowledged && status < Answered:
 		return "adopted: a receipt that no answer gave"
@@ -153,14 +153,6 @@ func invented(slot Slot, status Status, f fact) string {
 		return "adopted: a receipt with the UID " + f.uid
 	case f.children != "" && (status < Seen || f.children != Pod(slot.Object).UID):
 		return "adopted: a Pod that was not seen: " + f.children
-	}
-	return mistold(status, f)
-}
-
-// mistold says what a disk claims to have become of a create of which something else
-// has.
-func mistold(status Status, f fact) string {
-	switch {
 	case f.rejected && status != Refused:
 		return "a rejection that no answer gave"
 	case f.reconciled && status != Sent:
