@@ -11,47 +11,21 @@ import (
 	"github.com/holdfast-project/holdfast/internal/journal"
 )
 
+// left is a disk that a crash of a cleanup leaves, and what the cluster is by then:
+// the cleanup changes both.
+type left struct {
+	image *Image
+	world *World
+}
+
 // Interrupt plays a cleanup with its real record on an image, takes every disk
 // that a crash at each of its operations can leave, and plays a cleanup on each:
 // a fresh one, or, while again is positive, one that is itself interrupted so.
 // It returns how many disks there were.
 func (e *Explorer) Interrupt(image *Image, world *World, expect evidence.Expectation, again int) (int, error) {
-	disk := image.Disk.Killed()
-	dir, err := evidence.Open(disk, root)
+	found, err := e.crashes(image, world, expect)
 	if err != nil {
-		return 0, fmt.Errorf("opening an image: %w", err)
-	}
-	defer func() { _ = dir.Close() }()
-	if _, err := dir.Load(expect); err != nil {
-		return 0, fmt.Errorf("loading an image: %w", err)
-	}
-	// What the cluster is at each disk: the cleanup changes both.
-	type left struct {
-		image *Image
-		world *World
-	}
-	var found []left
-	seen, loaded := map[uint64]bool{}, loads{expect: expect, by: map[string]*Image{}}
-	w := world.Clone()
-	look := func(durabletest.Op) {
-		for state := range disk.CrashStatesBut(func(name string) bool { return name == evidence.ObservationsDirectory }) {
-			hash := hashText(state.Fingerprint(plainName))
-			if key := pair(hash, w.Hash()); !seen[key] {
-				seen[key] = true
-				found = append(found, left{loaded.develop(state, hash), w.Clone()})
-			}
-		}
-	}
-	disk.Watch(look)
-	record, err := journal.NewCleanup(dir)
-	if err != nil {
-		return 0, fmt.Errorf("beginning the record of a cleanup: %w", err)
-	}
-	e.play(image, w, Weather{}, record, func(*World) { look(durabletest.Op{}) })
-	look(durabletest.Op{})
-	disk.Watch(nil)
-	if loaded.differ != "" {
-		return 0, fmt.Errorf("the loader reads what a cleanup has written: %s", loaded.differ)
+		return 0, err
 	}
 	deeper := 0
 	for _, l := range found {
@@ -70,7 +44,45 @@ func (e *Explorer) Interrupt(image *Image, world *World, expect evidence.Expecta
 		}
 		deeper += n
 	}
-	return len(found) + deeper, record.Close()
+	return len(found) + deeper, nil
+}
+
+// crashes plays one cleanup with its real record, and takes every disk that a crash
+// of it can leave, each once in each world.
+func (e *Explorer) crashes(image *Image, world *World, expect evidence.Expectation) ([]left, error) {
+	disk := image.Disk.Killed()
+	dir, err := evidence.Open(disk, root)
+	if err != nil {
+		return nil, fmt.Errorf("opening an image: %w", err)
+	}
+	defer func() { _ = dir.Close() }()
+	if _, err := dir.Load(expect); err != nil {
+		return nil, fmt.Errorf("loading an image: %w", err)
+	}
+	var found []left
+	seen, loaded := map[uint64]bool{}, loads{expect: expect, by: map[string]*Image{}}
+	w := world.Clone()
+	look := func(durabletest.Op) {
+		for state := range disk.CrashStatesBut(func(name string) bool { return name == evidence.ObservationsDirectory }) {
+			hash := hashText(state.Fingerprint(plainName))
+			if key := pair(hash, w.Hash()); !seen[key] {
+				seen[key] = true
+				found = append(found, left{loaded.develop(state, hash), w.Clone()})
+			}
+		}
+	}
+	disk.Watch(look)
+	record, err := journal.NewCleanup(dir)
+	if err != nil {
+		return nil, fmt.Errorf("beginning the record of a cleanup: %w", err)
+	}
+	e.play(image, w, Weather{}, record, func(*World) { look(durabletest.Op{}) })
+	look(durabletest.Op{})
+	disk.Watch(nil)
+	if loaded.differ != "" {
+		return nil, fmt.Errorf("the loader reads what a cleanup has written: %s", loaded.differ)
+	}
+	return found, record.Close()
 }
 
 // loads lets the real loader read the disks of one interrupted cleanup, which
