@@ -84,9 +84,9 @@ func generateFile(set *token.FileSet, file *ast.File, source []byte, siblings ma
 		for _, e := range m.list {
 			key := where + e.what
 			seen[key]++
-			e.name = fmt.Sprintf("%s #%d", key, seen[key])
+			name := fmt.Sprintf("%s #%d", key, seen[key])
 			line := set.Position(set.File(file.Pos()).Pos(e.start)).Line
-			faults = append(faults, fault{name: e.name, start: e.start, end: e.end, text: e.text,
+			faults = append(faults, fault{name: name, start: e.start, end: e.end, text: e.text,
 				original: fmt.Sprintf("line %d: %s", line, firstLine(string(source[e.start:e.end])))})
 		}
 	}

@@ -10,8 +10,8 @@ import (
 
 // edit replaces the bytes from start to end of a file.
 type edit struct {
-	start, end       int
-	text, what, name string
+	start, end int
+	text, what string
 }
 
 // mutator lists the changes of one declaration, in source order. What does not
