@@ -43,50 +43,70 @@ func main() {
 	}
 }
 
+// options are what is tried, and how.
+type options struct {
+	planted, packages, short, survivors, only string
+	jobs                                      int
+	bounds                                    bounds
+	verbose                                   bool
+}
+
+func (o *options) bind(flags *flag.FlagSet) {
+	flags.StringVar(&o.planted, "planted", "test/mutants/planted", "directory of the lists of planted faults; empty for none")
+	flags.StringVar(&o.packages, "generate", "", "comma-separated package directories, or single files, whose every small change is tried")
+	flags.StringVar(&o.short, "generate-short", "", "as -generate, and the tests run with -short: for packages with slow tests")
+	flags.StringVar(&o.survivors, "survivors", "test/mutants/survivors.yaml", "generated faults that may live, each with its reason")
+	flags.StringVar(&o.only, "only", "", "regular expression: try only the faults whose name matches")
+	flags.IntVar(&o.jobs, "jobs", 2, "faults tried side by side")
+	flags.IntVar(&o.bounds.least, "least", 0, "how many generated faults must be tried, so that none is lost unseen")
+	flags.IntVar(&o.bounds.share, "percent", 95, "share of generated faults that must be noticed")
+	flags.BoolVar(&o.verbose, "v", false, "say of each fault which test noticed it")
+}
+
 func run(ctx context.Context, args []string, stdout io.Writer) error {
+	var o options
 	flags := flag.NewFlagSet("mutants", flag.ContinueOnError)
-	planted := flags.String("planted", "test/mutants/planted", "directory of the lists of planted faults; empty for none")
-	packages := flags.String("generate", "", "comma-separated package directories, or single files, whose every small change is tried")
-	short := flags.String("generate-short", "", "as -generate, and the tests run with -short: for packages with slow tests")
-	survivors := flags.String("survivors", "test/mutants/survivors.yaml", "generated faults that may live, each with its reason")
-	only := flags.String("only", "", "regular expression: try only the faults whose name matches")
-	jobs := flags.Int("jobs", 2, "faults tried side by side")
-	least := flags.Int("least", 0, "how many generated faults must be tried, so that none is lost unseen")
-	share := flags.Int("percent", 95, "share of generated faults that must be noticed")
-	verbose := flags.Bool("v", false, "say of each fault which test noticed it")
+	o.bind(flags)
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
-	faults, err := gather(*planted, *packages, *short, *only)
+	o.bounds.all = o.only == ""
+	faults, err := gather(o.planted, o.packages, o.short, o.only)
 	if err != nil {
 		return err
 	}
-	excused, err := readSurvivors(*survivors)
+	excused, err := readSurvivors(o.survivors)
 	if err != nil {
 		return err
 	}
+	verdicts, err := o.try(ctx, faults, stdout)
+	if err != nil {
+		return err
+	}
+	return judge(stdout, faults, verdicts, excused, o.bounds)
+}
+
+// try tries all faults, and says of each that lived that it did.
+func (o *options) try(ctx context.Context, faults []fault, stdout io.Writer) ([]verdict, error) {
 	dir, err := os.MkdirTemp("", "mutants")
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer os.RemoveAll(dir)
-	trial := trial{workshop: workshop{dir: dir}, jobs: *jobs, report: func(f fault, v verdict, by string, took time.Duration) {
+	trial := trial{workshop: workshop{dir: dir}, jobs: o.jobs, report: func(f fault, v verdict, by string, took time.Duration) {
 		switch {
 		case v == lived && ctx.Err() == nil:
 			fmt.Fprintf(stdout, "lived: %s%s\n", f.describe(), by)
-		case v == killed && *verbose:
+		case v == killed && o.verbose:
 			fmt.Fprintf(stdout, "killed in %s: %s\n       by %s\n", took.Round(time.Millisecond), f.name, by)
 		}
 	}}
 	verdicts, err := trial.run(ctx, faults)
 	if ctx.Err() != nil {
 		// What was not tried has neither lived nor been noticed.
-		return fmt.Errorf("interrupted before every fault was tried: %w", ctx.Err())
+		return nil, fmt.Errorf("interrupted before every fault was tried: %w", ctx.Err())
 	}
-	if err != nil {
-		return err
-	}
-	return judge(stdout, faults, verdicts, excused, bounds{share: *share, least: *least, all: *only == ""})
+	return verdicts, err
 }
 
 func gather(planted, packages, short, only string) ([]fault, error) {
