@@ -94,15 +94,16 @@ func TestFaultAtEveryOperation(t *testing.T) {
 	if len(operations) < 270 { // some 260, and four for each observation
 		t.Fatalf("only %d operations: the sweep has shrunk\n%s", len(operations), strings.Join(operations, "\n"))
 	}
-	meet(t, planned(operations, 19), func(s *faulty, fault string) bool { return s.preflight(fault, withoutHelper) })
+	meet(t, operations, planned(operations, 19), func(s *faulty, fault string) bool { return s.preflight(fault, withoutHelper) })
 }
 
 // A3.6, A2.5: the same while the executable is copied into the evidence; of its
 // many equal writes the first, one in the middle and the last.
 func TestFaultWhileTheHelperIsKept(t *testing.T) {
 	t.Parallel()
+	operations := traced(t, "", func(s *site) []string { return s.preflightArgs() })
 	var near []int
-	for i, operation := range traced(t, "", func(s *site) []string { return s.preflightArgs() }) {
+	for i, operation := range operations {
 		if strings.Contains(operation, "/"+evidence.HelperDirectory) {
 			near = append(near, i)
 		}
@@ -120,32 +121,50 @@ func TestFaultWhileTheHelperIsKept(t *testing.T) {
 			}
 		}
 	}
-	meet(t, plan, func(s *faulty, fault string) bool { return s.preflight(fault) })
+	meet(t, operations, plan, func(s *faulty, fault string) bool { return s.preflight(fault) })
 }
 
 const withoutHelper = "--retain-helper=false"
 
-// meet tries every fault of a plan side by side, each in a namespace of its own.
-func meet(t *testing.T, plan []string, try func(*faulty, string) (reached bool)) {
+// meet tries every fault of a plan side by side, each in a namespace of its own. How
+// often a cleanup looks at the cluster differs from run to run, and with it whatever
+// comes after its first observation; all faults before that must be reached.
+func meet(t *testing.T, operations, plan []string, try func(*faulty, string) (reached bool)) {
 	t.Helper()
+	steady := slices.IndexFunc(operations, func(operation string) bool {
+		return strings.Contains(operation, "/"+evidence.ObservationsDirectory+"/")
+	})
+	if steady < 0 {
+		t.Fatalf("no observation is among the operations:\n%s", strings.Join(operations, "\n"))
+	}
 	var tried, reached atomic.Int32
 	t.Run("at", func(t *testing.T) {
 		for _, fault := range plan {
 			t.Run(strings.ReplaceAll(fault, " ", "_"), func(t *testing.T) {
 				t.Parallel()
 				tried.Add(1) // -run may leave out a part of the plan
-				if try(newFaulty(t), fault) {
+				s := newFaulty(t)
+				if try(s, fault) {
 					reached.Add(1)
+				} else if _, number := parts(t, fault); number <= steady {
+					t.Errorf("it was not reached, and the first observation is operation %d:\n%s", steady+1, strings.Join(s.lines(), "\n"))
 				}
 			})
 		}
 	})
 	t.Logf("faults: tried=%d reached=%d", tried.Load(), reached.Load())
-	// How often a cleanup looks at the cluster, and with it the last number, differs
-	// from run to run.
 	if reached.Load() < tried.Load()*8/10 {
 		t.Errorf("only %d of %d faults were reached", reached.Load(), tried.Load())
 	}
+}
+
+// parts are a fault's first word and the operation that it befalls.
+func parts(t *testing.T, fault string) (word string, number int) {
+	t.Helper()
+	if _, err := fmt.Sscan(fault, &word, &number); err != nil {
+		t.Fatal(err)
+	}
+	return word, number
 }
 
 // A6.10, A6.11: the real cleanup is killed, or its disk fails, at every N; the
@@ -157,7 +176,7 @@ func TestFaultAtEveryOperationOfACleanup(t *testing.T) {
 	if len(operations) < 90 {
 		t.Fatalf("only %d operations: the sweep has shrunk\n%s", len(operations), strings.Join(operations, "\n"))
 	}
-	meet(t, planned(operations, 23), func(s *faulty, fault string) bool {
+	meet(t, operations, planned(operations, 23), func(s *faulty, fault string) bool {
 		s.wait(s.start([]string{killed}, s.preflightArgs(withoutHelper)...))
 		return s.cleanup(fault)
 	})
@@ -365,10 +384,7 @@ func (s *faulty) preflight(fault string, more ...string) bool {
 // judgeEnd is what holds for a run and for a cleanup.
 func (s *faulty) judgeEnd(fault string, e ended) (reached bool) {
 	s.t.Helper()
-	var word string
-	var number int
-	_, err := fmt.Sscan(fault, &word, &number)
-	s.must(err)
+	word, number := parts(s.t, fault)
 	failed := s.failed()
 	switch {
 	case word == "kill" && e.signal == syscall.SIGKILL, word == "short" && len(s.lines()) >= number:
