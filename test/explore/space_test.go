@@ -88,7 +88,7 @@ func whole() space {
 		},
 		second: append(alone(5, 10, explore.ToTheEnd),
 			pass{before(explore.First, explore.Thin), 1},
-			pass{before(explore.Second, explore.Thin), 0},
+			pass{before(explore.Second, explore.Thin), 1},
 			pass{before(explore.Third, explore.Thin), 0}),
 		historical: []pass{
 			{before(explore.First, explore.Wide), explore.ToTheEnd},
