@@ -12,6 +12,7 @@ import (
 
 	"github.com/holdfast-project/holdfast/internal/identity"
 	"github.com/holdfast-project/holdfast/internal/manual"
+	"github.com/holdfast-project/holdfast/internal/preflight/decide"
 	"github.com/holdfast-project/holdfast/test/controlplane"
 )
 
@@ -199,12 +200,14 @@ func TestA4_3_Selectors(t *testing.T) {
 	}
 	matching := func(labels map[string]string) (found []string) {
 		for _, s := range selectors {
-			if !identity.ValidUID(s.Object.UID) || s.Object.Namespace != namespace {
-				t.Errorf("found as %v", s.Object)
+			selector, selects, err := decide.SelectorOf(&s)
+			if err != nil || !selects || !identity.ValidUID(string(s.GetUID())) || selector.Object.Namespace != namespace {
+				t.Errorf("found as %v (%v): %v", s.Object, selects, err)
 			}
+			refused, restricting := decide.Matches([]decide.Selector{selector}, []decide.PreflightPod{{Namespace: namespace, Labels: labels}})
 			// The Deployment has made a ReplicaSet of its own.
-			if s.Matches(labels) && !strings.HasPrefix(s.Object.Name, "web-") {
-				found = append(found, s.Object.Kind+"/"+s.Object.Name)
+			if len(refused)+len(restricting) == 1 && !strings.HasPrefix(s.GetName(), "web-") {
+				found = append(found, s.GetKind()+"/"+s.GetName())
 			}
 		}
 		slices.Sort(found)

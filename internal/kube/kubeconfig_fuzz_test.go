@@ -51,27 +51,3 @@ func FuzzKubeconfig(f *testing.F) {
 		}
 	})
 }
-
-// A6.8, A4.3: whatever the API server answers to a list of selecting objects, it
-// is an error or a selector that can be asked.
-func FuzzSelector(f *testing.F) {
-	for _, kind := range selecting() {
-		f.Add([]byte(`{"spec":{"selector":{"matchLabels":{"a":"b"}}}}`), kind.Kind)
-		f.Add([]byte(`{"spec":{"selector":{"a":"b"},"podSelector":{"matchExpressions":[{"key":"a","operator":"In","values":["b"]}]}}}`), kind.Kind)
-		f.Add([]byte(`{"spec":{"selector":null,"podSelector":{}}}`), kind.Kind)
-	}
-	f.Fuzz(func(t *testing.T, body []byte, kind string) {
-		var object selectingObject
-		if unmarshal(body, &object) != nil {
-			return
-		}
-		matches, err := object.selector(kind)
-		if err != nil {
-			return
-		}
-		s := Selector{matches: matches}
-		if kind == "Service" && len(object.Spec.Selector) == 0 && s.Matches(map[string]string{"a": "b"}) {
-			t.Fatal("a Service without a selector selects")
-		}
-	})
-}

@@ -2,25 +2,12 @@ package kube
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/holdfast-project/holdfast/internal/identity"
 )
-
-// Selector is an object that selects Pods by their labels.
-type Selector struct {
-	Object  identity.Object
-	matches labels.Selector
-}
-
-// Matches reports whether a Pod with these labels is selected.
-func (s Selector) Matches(podLabels map[string]string) bool {
-	return s.matches.Matches(labels.Set(podLabels))
-}
 
 // selecting returns the kinds whose selector could take a preflight Pod for one
 // of its own (A4.3).
@@ -42,62 +29,43 @@ func selecting() []identity.Object {
 type selectingObject struct {
 	metav1.ObjectMeta `json:"metadata"`
 	Spec              struct {
-		Selector    json.RawMessage       `json:"selector"`
-		PodSelector *metav1.LabelSelector `json:"podSelector"`
+		Selector    any `json:"selector"`
+		PodSelector any `json:"podSelector"`
 	} `json:"spec"`
 }
 
 // Selectors lists every Service, PodDisruptionBudget, NetworkPolicy and workload
-// of a namespace with what it selects (A4.3).
-func (c *Client) Selectors(ctx context.Context, namespace string) ([]Selector, error) {
-	var all []Selector
+// of a namespace (A4.3). Of each there is its kind, name, namespace and UID, and of
+// its spec the selector alone, where it has one.
+func (c *Client) Selectors(ctx context.Context, namespace string) ([]unstructured.Unstructured, error) {
+	var all []unstructured.Unstructured
 	for _, kind := range selecting() {
 		kind.Namespace = namespace
 		objects, err := list[selectingObject](ctx, c, listing{of: kind})
 		if err != nil {
 			return nil, err
 		}
-		for _, object := range objects {
-			place := kind
-			place.Name, place.UID = object.Name, string(object.UID)
-			matches, err := object.selector(kind.Kind)
-			if err != nil {
-				return nil, fmt.Errorf("reading the selector of %s: %w", place, err)
-			}
-			all = append(all, Selector{Object: place, matches: matches})
+		for i := range objects {
+			all = append(all, objects[i].stripped(kind))
 		}
 	}
 	return all, nil
 }
 
-// selector follows the API: an absent or empty selector of a Service or a
-// ReplicationController selects nothing, an empty one elsewhere everything.
-func (o selectingObject) selector(kind string) (labels.Selector, error) {
-	switch kind {
-	case "NetworkPolicy":
-		return metav1.LabelSelectorAsSelector(o.Spec.PodSelector)
-	case "Service", "ReplicationController":
-		var set map[string]string
-		if err := unmarshal(o.Spec.Selector, &set); err != nil {
-			return nil, err
-		}
-		if len(set) == 0 {
-			return labels.Nothing(), nil
-		}
-		return labels.ValidatedSelectorFromSet(set)
-	default:
-		var selector *metav1.LabelSelector
-		if err := unmarshal(o.Spec.Selector, &selector); err != nil {
-			return nil, err
-		}
-		return metav1.LabelSelectorAsSelector(selector)
+// stripped gives the object its kind back, which a list says once for all.
+func (o *selectingObject) stripped(kind identity.Object) unstructured.Unstructured {
+	spec := map[string]any{}
+	if o.Spec.Selector != nil {
+		spec["selector"] = o.Spec.Selector
 	}
-}
-
-// unmarshal leaves into as it is when there is nothing to decode.
-func unmarshal(raw json.RawMessage, into any) error {
-	if len(raw) == 0 {
-		return nil
+	if o.Spec.PodSelector != nil {
+		spec["podSelector"] = o.Spec.PodSelector
 	}
-	return json.Unmarshal(raw, into)
+	u := unstructured.Unstructured{Object: map[string]any{"spec": spec}}
+	u.SetAPIVersion(kind.APIVersion)
+	u.SetKind(kind.Kind)
+	u.SetNamespace(kind.Namespace)
+	u.SetName(o.Name)
+	u.SetUID(o.UID)
+	return u
 }

@@ -9,6 +9,7 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/holdfast-project/holdfast/internal/durable"
@@ -184,37 +185,34 @@ func (r *run) keepPod(slot render.Slot, tried kube.Tried) error {
 // the live namespace would claim a preflight Pod (A4.3). NetworkPolicies only
 // restrict; they are named.
 func (r *run) checkSelectors(ctx context.Context) error {
-	var rendered []decide.Selector
-	for i := range r.rendered.Objects {
-		selector, selects, err := decide.SelectorOf(&r.rendered.Objects[i])
-		if err != nil {
-			return refuseBecause(err, "", "comparing selectors")
-		}
-		if selects {
-			rendered = append(rendered, selector)
-		}
-	}
-	refused, restricting := decide.Matches(rendered, r.pods)
-	if len(refused) > 0 {
-		return claimed(refused[0].Selector.Object, refused[0].Slot)
-	}
-	for _, match := range restricting {
-		r.restricted(match.Selector.Object, match.Slot)
+	if err := r.checkClaims(r.rendered.Objects); err != nil {
+		return err
 	}
 	live, err := r.Cluster.Selectors(ctx, r.Namespace)
 	if err != nil {
 		return r.unanswered(err, "comparing selectors")
 	}
-	for _, selector := range live {
-		for _, pod := range r.pods {
-			switch {
-			case !selector.Matches(pod.Labels):
-			case selector.Object.Kind != "NetworkPolicy":
-				return claimed(selector.Object, pod.Slot)
-			default:
-				r.restricted(selector.Object, pod.Slot)
-			}
+	return r.checkClaims(live)
+}
+
+// checkClaims compares the objects of one side.
+func (r *run) checkClaims(objects []unstructured.Unstructured) error {
+	var selectors []decide.Selector
+	for i := range objects {
+		selector, selects, err := decide.SelectorOf(&objects[i])
+		if err != nil {
+			return &Refusal{Sentence: "comparing selectors: " + r.words(err.Error()), Err: err}
 		}
+		if selects {
+			selectors = append(selectors, selector)
+		}
+	}
+	refused, restricting := decide.Matches(selectors, r.pods)
+	if len(refused) > 0 {
+		return claimed(refused[0].Selector.Object, refused[0].Slot)
+	}
+	for _, match := range restricting {
+		r.restricted(match.Selector.Object, match.Slot)
 	}
 	return nil
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	batchv1 "k8s.io/api/batch/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/holdfast-project/holdfast/internal/durable"
 	"github.com/holdfast-project/holdfast/internal/identity"
@@ -101,7 +102,7 @@ func (d *drawnOut) TryCreate(ctx context.Context, place identity.Object, body []
 	return d.model.TryCreate(ctx, place, body)
 }
 
-func (d *drawnOut) Selectors(ctx context.Context, _ string) ([]kube.Selector, error) {
+func (d *drawnOut) Selectors(ctx context.Context, _ string) ([]unstructured.Unstructured, error) {
 	return nil, d.asked(ctx, "selectors")
 }
 
@@ -120,6 +121,51 @@ func TestA4_1_EveryQuestionBeforeTheFirstCreateEnds(t *testing.T) {
 			}
 			if len(one.model.writes) > 0 || one.outcome.Directory != "" || len(one.model.disk.Files()) > 0 {
 				t.Errorf("left %v, %v", one.model.writes, one.model.disk.Files())
+			}
+		})
+	}
+}
+
+// crowded is a cluster in whose namespace there is one object that selects.
+type crowded struct {
+	*model
+	live unstructured.Unstructured
+}
+
+func (c *crowded) Selectors(context.Context, string) ([]unstructured.Unstructured, error) {
+	return []unstructured.Unstructured{c.live}, nil
+}
+
+// A4.3: what is live in the namespace is judged as what the chart renders: a claim is
+// refused, a policy is named, also one that says nothing of the Pods it is for, and a
+// selector that cannot be read is not taken for none.
+func TestA4_3_LiveSelectors(t *testing.T) {
+	everyJob := map[string]any{"matchExpressions": []any{map[string]any{"key": batchv1.JobNameLabel, "operator": "Exists"}}}
+	for name, row := range map[string]struct {
+		apiVersion, kind string
+		spec             map[string]any
+		refused, shown   string
+	}{
+		"a claim":               {"policy/v1", "PodDisruptionBudget", map[string]any{"selector": everyJob}, "the selector of PodDisruptionBudget shop/live would choose the Pod of slot ", ""},
+		"a policy":              {"networking.k8s.io/v1", "NetworkPolicy", map[string]any{"podSelector": everyJob}, "", "NetworkPolicy shop/live also restricts the Pod of slot "},
+		"a policy for all":      {"networking.k8s.io/v1", "NetworkPolicy", map[string]any{}, "", "NetworkPolicy shop/live also restricts the Pod of slot "},
+		"a workload of its own": {"apps/v1", "Deployment", map[string]any{}, "", ""},
+		"an unreadable one":     {"apps/v1", "Deployment", map[string]any{"selector": "x"}, "comparing selectors: reading the selector of Deployment shop/live", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			live := unstructured.Unstructured{Object: map[string]any{"spec": row.spec}}
+			live.SetAPIVersion(row.apiVersion)
+			live.SetKind(row.kind)
+			live.SetNamespace("shop")
+			live.SetName("live")
+			one := try(t, exampleProfile(t), func(one *trial) { one.config.Cluster = &crowded{one.model, live} })
+			var refused *Refusal
+			if got := errors.As(one.err, &refused); got != (row.refused != "") || got && !strings.HasPrefix(refused.Sentence, row.refused) {
+				t.Errorf("got %v", one.err)
+			}
+			shown := strings.Join(one.config.Report.(*silent).lines, "\n")
+			if strings.Contains(shown, "also restricts") != (row.shown != "") || !strings.Contains(shown, row.shown) {
+				t.Errorf("shown %s", shown)
 			}
 		})
 	}

@@ -5,6 +5,7 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/holdfast-project/holdfast/internal/cleanup"
 	"github.com/holdfast-project/holdfast/internal/identity"
@@ -20,7 +21,7 @@ type Cluster interface {
 	May(ctx context.Context, permissions []kube.Permission) (denied []kube.Permission, err error)
 	Jobs(ctx context.Context, namespace, labelSelector string) ([]batchv1.Job, error)
 	List(ctx context.Context, apiVersion, kind, namespace, labelSelector string) ([]kube.Meta, error)
-	Selectors(ctx context.Context, namespace string) ([]kube.Selector, error)
+	Selectors(ctx context.Context, namespace string) ([]unstructured.Unstructured, error)
 	TryCreate(ctx context.Context, place identity.Object, body []byte) (kube.Tried, error)
 
 	Create(ctx context.Context, want kube.CreateRequest) kube.Created

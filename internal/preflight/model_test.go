@@ -173,7 +173,7 @@ func (m *model) List(context.Context, string, string, string, string) ([]kube.Me
 	return nil, nil
 }
 
-func (m *model) Selectors(context.Context, string) ([]kube.Selector, error) {
+func (m *model) Selectors(context.Context, string) ([]unstructured.Unstructured, error) {
 	defer m.begin()()
 	return nil, nil
 }

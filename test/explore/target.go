@@ -168,7 +168,7 @@ func (t *Target) List(context.Context, string, string, string, string) ([]kube.M
 }
 
 // Selectors finds none.
-func (t *Target) Selectors(context.Context, string) ([]kube.Selector, error) { return nil, nil }
+func (t *Target) Selectors(context.Context, string) ([]unstructured.Unstructured, error) { return nil, nil }
 
 // TryCreate changes nothing.
 func (t *Target) TryCreate(_ context.Context, place identity.Object, body []byte) (kube.Tried, error) {

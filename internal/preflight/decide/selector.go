@@ -21,10 +21,10 @@ type Selector struct {
 	matches labels.Selector
 }
 
-// OnlyRestricts reports whether a match takes something from a Pod and gives
+// onlyRestricts reports whether a match takes something from a Pod and gives
 // nothing to it: a NetworkPolicy is named, and everything else is refused
 // (A4.3).
-func (s Selector) OnlyRestricts() bool { return s.Object.Kind == "NetworkPolicy" }
+func (s Selector) onlyRestricts() bool { return s.Object.Kind == "NetworkPolicy" }
 
 // SelectorOf reads the selector of a Service, PodDisruptionBudget,
 // NetworkPolicy or workload; false for every other object. The group is
@@ -107,7 +107,7 @@ type Match struct {
 	Slot     identity.Slot
 }
 
-// Matches compares selectors, the rendered chart's and the live namespace's,
+// Matches compares selectors, the rendered chart's or the live namespace's,
 // with the Pods of a preflight (A4.3). A Service would send users to them, a
 // budget would count them, a workload would adopt them.
 func Matches(selectors []Selector, pods []PreflightPod) (refused, restricting []Match) {
@@ -118,7 +118,7 @@ func Matches(selectors []Selector, pods []PreflightPod) (refused, restricting []
 				continue
 			}
 			match := Match{Selector: selector, Slot: pod.Slot}
-			if selector.OnlyRestricts() {
+			if selector.onlyRestricts() {
 				restricting = append(restricting, match)
 			} else {
 				refused = append(refused, match)
