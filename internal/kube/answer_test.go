@@ -103,7 +103,7 @@ func TestA6_5_EveryAnswerToAWrite(t *testing.T) {
 		if row.want != nil {
 			want = row.want(row.got)
 		}
-		if err := settle(row.got); !reflect.DeepEqual(err, want) {
+		if err := writeVerdict(row.got); !reflect.DeepEqual(err, want) {
 			t.Errorf("%s: got %T %+v, want %T %+v", name, err, err, want, want)
 		}
 	}
@@ -148,7 +148,7 @@ func TestA6_2a_EveryAnswerToARead(t *testing.T) {
 		if row.want != nil {
 			want = row.want(row.got)
 		}
-		if err := readable(row.got); !reflect.DeepEqual(err, want) {
+		if err := readVerdict(row.got); !reflect.DeepEqual(err, want) {
 			t.Errorf("%s: got %T %+v, want %T %+v", name, err, err, want, want)
 		}
 	}

@@ -24,7 +24,7 @@ var (
 // classify says what is known about a create (A3.5, A3.7). Everything that is
 // not proven to be a refusal or an acknowledgement is unknown.
 func classify(want CreateRequest, got answer) Created {
-	status, readable := got.status()
+	status, hasStatus := got.status()
 	created := Created{Code: got.code, Reason: string(status.Reason)}
 	about := got.about(status)
 	if got.code == 0 && !got.connected {
@@ -35,7 +35,7 @@ func classify(want CreateRequest, got answer) Created {
 		created.Err = &UnknownOutcome{about, cause}
 		return created
 	}
-	if refusedCreate(want.Place.Namespace, got, status, readable) {
+	if refusedCreate(want.Place.Namespace, got, status, hasStatus) {
 		created.Outcome, created.Err = Rejected, &Refused{about}
 		return created
 	}
@@ -64,15 +64,15 @@ func (a answer) foreign() error {
 
 // refusedCreate is the list of A3.7. 409 is not in it: it can be the echo of our
 // own first request. 408 and every 5xx are not: the handler may still run.
-func refusedCreate(namespace string, got answer, status metav1.Status, readable bool) bool {
+func refusedCreate(namespace string, got answer, status metav1.Status, hasStatus bool) bool {
 	switch got.code {
 	case http.StatusTooManyRequests:
 		// Fairness refuses before a request is processed, in plain text.
 		return true
 	case http.StatusNotFound:
-		return names(status, "", "namespaces", namespace)
+		return notFoundOf(status, "", "namespaces", namespace)
 	default:
-		return readable && refusalCode(got.code)
+		return hasStatus && refusalCode(got.code)
 	}
 }
 
@@ -102,10 +102,12 @@ func (a answer) stored(want CreateRequest) (Meta, error) {
 	return meta, nil
 }
 
-// settle says what an answer proves about any write but a create: nil when it
-// was accepted, which for a delete is not yet absence (A6.5).
-func settle(got answer) error {
-	status, readable := got.status()
+// writeVerdict says what an answer proves about a write: nil when it was accepted,
+// which for a delete is not yet absence (A6.5). A create that makes an object is
+// judged by classify instead; one that makes none, a dry run or an access review,
+// is refused by the same list.
+func writeVerdict(got answer) error {
+	status, hasStatus := got.status()
 	about := got.about(status)
 	if got.code == 0 && !got.connected {
 		return &NotSent{about, got.err}
@@ -119,20 +121,20 @@ func settle(got answer) error {
 			return &UnknownOutcome{about, got.err}
 		}
 		return nil
-	case got.call.verb == "create" && refusedCreate(got.call.object.Namespace, got, status, readable),
+	case got.call.verb == "create" && refusedCreate(got.call.object.Namespace, got, status, hasStatus),
 		got.code == http.StatusTooManyRequests:
 		return &Refused{about}
-	case !readable:
+	case !hasStatus:
 		return &UnknownOutcome{about, errUnproven}
 	default:
 		failed := got.call.contentType == jsonPatch && testFailed(got.code, status.Details)
-		return settled(about, failed, got.absent(status), errUnproven)
+		return verdictOf(about, failed, got.absent(status), errUnproven)
 	}
 }
 
-// readable returns why a read proves nothing, and nil for a 200 that answers
+// readVerdict returns why a read proves nothing, and nil for a 200 that answers
 // our own request in full. A read may have been repeated.
-func readable(got answer) error {
+func readVerdict(got answer) error {
 	status, ok := got.status()
 	about := got.about(status)
 	switch {
@@ -158,11 +160,11 @@ func readable(got answer) error {
 // absent is A6.2a; the caller has checked the Audit-ID.
 func (a answer) absent(status metav1.Status) bool {
 	resource, err := apipath.Of(a.call.object.APIVersion, a.call.object.Kind)
-	return err == nil && a.code == http.StatusNotFound && names(status, resource.Group, resource.Plural, a.call.name)
+	return err == nil && a.code == http.StatusNotFound && notFoundOf(status, resource.Group, resource.Plural, a.call.name)
 }
 
-// names reports whether a Status says NotFound of exactly this object.
-func names(status metav1.Status, group, plural, name string) bool {
+// notFoundOf reports whether a Status says NotFound of exactly this object.
+func notFoundOf(status metav1.Status, group, plural, name string) bool {
 	d := status.Details
 	return status.Reason == metav1.StatusReasonNotFound && d != nil && name != "" &&
 		d.Name == name && d.Group == group && d.Kind == plural

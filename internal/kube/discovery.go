@@ -83,7 +83,7 @@ func (c *Client) readPath(ctx context.Context, path, accept string, into any) er
 		return err
 	})
 	got.read(x, err)
-	if err := readable(got); err != nil {
+	if err := readVerdict(got); err != nil {
 		return err
 	}
 	if err := got.decode(into); err != nil {

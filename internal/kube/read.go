@@ -31,7 +31,7 @@ func (c *Client) Observe(ctx context.Context, place identity.Object) Observation
 
 // observe says what a read of one name established (A6.2a).
 func observe(place identity.Object, got answer) Observation {
-	if err := readable(got); err != nil {
+	if err := readVerdict(got); err != nil {
 		var gone *Gone
 		if errors.As(err, &gone) {
 			return Observation{Presence: Absent, Err: err}
@@ -112,7 +112,7 @@ func list[T any](ctx context.Context, c *Client, want listing) ([]T, error) {
 	for token := ""; ; {
 		request.query = query("limit", strconv.Itoa(pageSize), "labelSelector", want.labels, "fieldSelector", want.fields, "continue", token)
 		got := c.send(ctx, request)
-		if err := readable(got); err != nil {
+		if err := readVerdict(got); err != nil {
 			return nil, err
 		}
 		var one page[T]
@@ -173,7 +173,7 @@ func (c *Client) may(ctx context.Context, p Permission) (bool, error) {
 	}
 	object := identity.Object{APIVersion: review.APIVersion, Kind: review.Kind}
 	got := c.send(ctx, call{verb: "create", object: object, accept: acceptObject, contentType: jsonBody, body: body})
-	if err := settle(got); err != nil {
+	if err := writeVerdict(got); err != nil {
 		return false, fmt.Errorf("asking whether %s on %s is allowed: %w", p.Verb, p.Resource, err)
 	}
 	var answered authorizationv1.SelfSubjectAccessReview

@@ -24,7 +24,7 @@ func (c *Client) Job(ctx context.Context, namespace, name string) (*batchv1.Job,
 		return nil, errors.New("reading a Job: it has no name")
 	}
 	got := c.send(ctx, call{verb: "get", object: place, name: name, accept: acceptObject})
-	if err := readable(got); err != nil {
+	if err := readVerdict(got); err != nil {
 		return nil, err
 	}
 	_, err := got.meta(place)
@@ -97,7 +97,7 @@ func (c *Client) PodLog(ctx context.Context, namespace, pod, container string, l
 		query: query("container", container, "limitBytes", strconv.FormatInt(limits.Bytes, 10), "tailLines", strconv.FormatInt(limits.Lines, 10)),
 	})
 	if got.code != http.StatusOK {
-		return nil, fmt.Errorf("reading the log: %w", readable(got))
+		return nil, fmt.Errorf("reading the log: %w", readVerdict(got))
 	}
 	// The server was asked for no more; it need not have listened.
 	got.body = got.body[:min(int64(len(got.body)), limits.Bytes)]

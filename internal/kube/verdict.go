@@ -34,7 +34,7 @@ func answerOf(verb string, object identity.Object, err error) (answer Answer, ok
 // absentFrom is A6.2a for an answer that client-go has taken apart.
 func (a Answer) absentFrom(resource Resource) bool {
 	return a.Code == http.StatusNotFound &&
-		names(metav1.Status{Reason: metav1.StatusReason(a.Reason), Details: a.Details}, resource.Group, resource.Plural, a.Object.Name)
+		notFoundOf(metav1.Status{Reason: metav1.StatusReason(a.Reason), Details: a.Details}, resource.Group, resource.Plural, a.Object.Name)
 }
 
 func readError(verb string, resource Resource, object identity.Object, err error) error {
@@ -52,7 +52,7 @@ func readError(verb string, resource Resource, object identity.Object, err error
 }
 
 // writeError judges the answer to a write that carried preconditions (B3.2), by
-// the rules of settle. One is added: a 422 that names the UID is the API server's
+// the rules of writeVerdict. One is added: a 422 that names the UID is the API server's
 // answer to an apply on an object that was created again under the name, so that
 // the one which was read is gone.
 func writeError(verb string, resource Resource, object identity.Object, err error) error {
@@ -66,14 +66,14 @@ func writeError(verb string, resource Resource, object identity.Object, err erro
 	case !ok:
 		return &UnknownOutcome{Answer: answer, Cause: err}
 	default:
-		return settled(answer, false, absent, err)
+		return verdictOf(answer, false, absent, err)
 	}
 }
 
-// settled says what the API server's own answer to a write proves. failedTest:
+// verdictOf says what the API server's own answer to a write proves. failedTest:
 // a test of our JSON patch did not hold; absent: it says that the object is not
 // there.
-func settled(answer Answer, failedTest, absent bool, cause error) error {
+func verdictOf(answer Answer, failedTest, absent bool, cause error) error {
 	switch {
 	case answer.Code == http.StatusConflict, failedTest:
 		return &Conflict{answer}

@@ -111,7 +111,7 @@ func TestA4_2c_TestFailed(t *testing.T) {
 			t.Errorf("%s: want %v", name, row.want)
 		}
 	}
-	failed := settled(Answer{Code: http.StatusUnprocessableEntity}, true, true, nil)
+	failed := verdictOf(Answer{Code: http.StatusUnprocessableEntity}, true, true, nil)
 	if !reflect.DeepEqual(failed, &Conflict{Answer{Code: http.StatusUnprocessableEntity}}) {
 		t.Errorf("a failed test is %T", failed)
 	}

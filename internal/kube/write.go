@@ -68,7 +68,7 @@ func (c *Client) TryCreate(ctx context.Context, place identity.Object, body []by
 	}
 	got := c.send(ctx, request)
 	tried := Tried{Warnings: got.warnings}
-	if err := settle(got); err != nil {
+	if err := writeVerdict(got); err != nil {
 		var unknown *UnknownOutcome
 		if errors.As(err, &unknown) {
 			err = &Unreadable{unknown.Answer, unknown.Cause}
@@ -108,7 +108,7 @@ func (c *Client) patch(ctx context.Context, object identity.Object, steps []patc
 	if err != nil {
 		return fmt.Errorf("encoding the patch of %s: %w", object, err)
 	}
-	return settle(c.send(ctx, call{
+	return writeVerdict(c.send(ctx, call{
 		verb: "patch", object: object, name: object.Name, accept: acceptMetadata, contentType: jsonPatch, body: body, fresh: true,
 	}))
 }
@@ -133,7 +133,7 @@ func (c *Client) Delete(ctx context.Context, object identity.Object, propagation
 	if err != nil {
 		return fmt.Errorf("encoding the options that delete %s: %w", object, err)
 	}
-	return settle(c.send(ctx, call{
+	return writeVerdict(c.send(ctx, call{
 		verb: "delete", object: object, name: object.Name, accept: acceptMetadata, contentType: jsonBody, body: body,
 	}))
 }
