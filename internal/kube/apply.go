@@ -42,7 +42,7 @@ func (f Fields) body(v Version, resourceVersion string) ([]byte, error) {
 // Apply sends one server-side apply on exactly the version that was read (B3.2).
 // Without force a field that another manager owns at another value is a
 // *Conflict with causes ([Conflict.Fields]). Errors: *Conflict, *Gone, *Refused,
-// *UnknownOutcome.
+// *NotSent, *UnknownOutcome.
 func (o *Objects) Apply(ctx context.Context, v Version, fields Fields, force bool) (*unstructured.Unstructured, error) {
 	if err := v.check(); err != nil {
 		return nil, err

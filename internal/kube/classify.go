@@ -55,12 +55,15 @@ func (a answer) foreign() error {
 		return a.err
 	case a.attempts != 1:
 		return errRepeated
-	case len(a.auditIDs) != 1 || a.auditIDs[0] != a.call.auditID:
+	case !echoes(a.auditIDs, a.call.auditID):
 		return errForeignAudit
 	default:
 		return nil
 	}
 }
+
+// echoes reports whether an answer carries the Audit-ID of its request, and no other.
+func echoes(auditIDs []string, sent string) bool { return len(auditIDs) == 1 && auditIDs[0] == sent }
 
 // refusedCreate is the list of A3.7. 409 is not in it: it can be the echo of our
 // own first request. 408 and every 5xx are not: the handler may still run.
@@ -142,7 +145,7 @@ func readVerdict(got answer) error {
 		return &NotSent{about, got.err}
 	case got.code == 0:
 		return &Unreadable{about, got.err}
-	case len(got.auditIDs) != 1 || got.auditIDs[0] != got.call.auditID:
+	case !echoes(got.auditIDs, got.call.auditID):
 		return &Unreadable{about, errForeignAudit}
 	case got.err != nil:
 		return &Unreadable{about, got.err}

@@ -80,7 +80,9 @@ type Gone struct{ Answer }
 func (e *Gone) Error() string { return e.String() + " (absent)" }
 
 // NotSent says that the request never left: no connection was ever obtained,
-// for example because it was refused or because a login expired.
+// for example because it was refused or because a login expired. [Objects] say it of
+// a write alone, and only where the connection could not be made; what fails before
+// that, at their rate limit or a login, is an unknown outcome to them.
 type NotSent struct {
 	Answer
 	Cause error

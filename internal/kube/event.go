@@ -30,7 +30,7 @@ const maxNote = 1024
 
 // WriteEvent writes one event straight to the API server (B6.3). A create needs
 // no precondition: it is about an object and changes none. Errors: *Refused,
-// *Conflict, *UnknownOutcome.
+// *Conflict, *NotSent, *UnknownOutcome.
 func (o *Objects) WriteEvent(ctx context.Context, about identity.Object, note Note) error {
 	events := Resource{Group: "events.k8s.io", Version: "v1", Plural: "events", Kind: "Event"}
 	kind := "Normal"

@@ -2,7 +2,9 @@ package kube
 
 import (
 	"net/http"
+	"net/http/httptrace"
 	"strings"
+	"sync/atomic"
 
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/transport"
@@ -26,13 +28,21 @@ type guard struct{ next http.RoundTripper }
 // again, and report the second one's conflict with the first.
 func (g guard) RoundTrip(request *http.Request) (*http.Response, error) {
 	id := NewAuditID()
-	request = request.Clone(request.Context())
+	var connected atomic.Bool
+	request = request.Clone(httptrace.WithClientTrace(request.Context(), traceTo(&connected)))
 	request.Header.Set(auditHeader, id)
+	if request.Body != nil && request.Body != http.NoBody {
+		request.Body = &witness{ReadCloser: request.Body, read: &connected}
+	}
 	answer, err := g.next.RoundTrip(request)
+	// Of a request that a redirect caused, an earlier one was sent.
+	if err != nil && request.Method != http.MethodGet && request.Response == nil && !connected.Load() {
+		return nil, &unsent{err}
+	}
 	if err != nil {
 		return nil, err
 	}
-	if echoed := answer.Header.Values(auditHeader); len(echoed) != 1 || echoed[0] != id {
+	if !echoes(answer.Header.Values(auditHeader), id) {
 		_ = answer.Body.Close()
 		return nil, errForeignAudit
 	}
@@ -49,6 +59,13 @@ func (g guard) RoundTrip(request *http.Request) (*http.Response, error) {
 	}
 	return answer, nil
 }
+
+// unsent is why a write was not sent: no connection was obtained for it.
+type unsent struct{ cause error }
+
+func (e *unsent) Error() string { return e.cause.Error() }
+
+func (e *unsent) Unwrap() error { return e.cause }
 
 // WrappedRoundTripper lets client-go reach the transport below.
 func (g guard) WrappedRoundTripper() http.RoundTripper { return g.next }

@@ -3,6 +3,7 @@ package kube
 import (
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"testing"
 
 	"k8s.io/client-go/rest"
@@ -48,6 +49,46 @@ func TestB3_2_ForeignAnswersAndRepeatedWrites(t *testing.T) {
 		}
 		if n := network.posts.Load(); n != 1 {
 			t.Errorf("%s: the delete was sent %d times", name, n)
+		}
+	}
+}
+
+// B3.2, B6.6: a write that no connection was made for is not sent. Where one was made
+// it is unknown, and so it is where a redirect led to none: the first request was sent.
+func TestB6_6_AWriteWithoutAConnectionIsNotSent(t *testing.T) {
+	ended := httptest.NewServer(http.NotFoundHandler())
+	ended.Close()
+	cuts := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }))
+	defer cuts.Close()
+	redirects := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set(auditHeader, r.Header.Get(auditHeader))
+		http.Redirect(w, r, ended.URL, http.StatusTemporaryRedirect)
+	}))
+	defer redirects.Close()
+	for name, row := range map[string]struct {
+		host    string
+		notSent bool
+	}{"nobody listens": {ended.URL, true}, "the connection is cut": {cuts.URL, false}, "a redirect to nobody": {redirects.URL, false}} {
+		o, err := NewObjects(&rest.Config{Host: row.host, RateLimiter: flowcontrol.NewFakeAlwaysRateLimiter()}, "test")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, resource := range []Resource{{Version: "v1", Plural: "configmaps", Kind: "ConfigMap"}, Secrets()} {
+			v := Version{Resource: resource, Object: resource.At("ns", "c"), ResourceVersion: "1"}
+			v.Object.UID = testUID
+			for verb, write := range map[string]func() error{
+				"delete":   func() error { return o.DeleteExactly(t.Context(), v) },
+				"apply":    func() error { _, err := o.Apply(t.Context(), v, Fields{}, false); return err },
+				"annotate": func() error { _, err := o.Annotate(t.Context(), v, nil); return err },
+				"event":    func() error { return o.WriteEvent(t.Context(), v.Object, Note{}) },
+			} {
+				if err := write(); is[*NotSent](err) != row.notSent || !row.notSent && !is[*UnknownOutcome](err) {
+					t.Errorf("%s: %s of a %s: %T %v", name, verb, resource.Kind, err, err)
+				}
+			}
+		}
+		if _, err := o.Get(t.Context(), Pods(), "ns", "p"); !is[*Unreadable](err) {
+			t.Errorf("%s: reading: %T %v", name, err, err)
 		}
 	}
 }

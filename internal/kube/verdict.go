@@ -60,7 +60,10 @@ func writeError(verb string, resource Resource, object identity.Object, err erro
 	replaced := answer.Code == http.StatusUnprocessableEntity && namesField(answer, "metadata.uid")
 	absent := replaced || answer.absentFrom(resource)
 	answer, err = told(resource, answer, err)
+	var never *unsent
 	switch {
+	case errors.As(err, &never):
+		return &NotSent{Answer: answer, Cause: err}
 	case answer.Code == http.StatusTooManyRequests:
 		return &Refused{answer}
 	case !ok:

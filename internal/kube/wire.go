@@ -69,7 +69,7 @@ func (w *wire) RoundTrip(request *http.Request) (*http.Response, error) {
 		// not be told from a create that was carried out.
 		utilnet.CloseIdleConnectionsFor(w.next)
 	}
-	request = request.Clone(httptrace.WithClientTrace(request.Context(), x.trace()))
+	request = request.Clone(httptrace.WithClientTrace(request.Context(), traceTo(&x.connected)))
 	if request.Body != nil {
 		// Without a length the body is chunked, which some gateways refuse.
 		// GetBody stays nil: nothing can replay it.
@@ -107,13 +107,13 @@ func readAnswer(answer *http.Response, limit int64) ([]byte, error) {
 	return body, nil
 }
 
-// trace marks the exchange as soon as any part of the request could leave.
-func (x *exchange) trace() *httptrace.ClientTrace {
+// traceTo sets connected as soon as any part of the request could leave.
+func traceTo(connected *atomic.Bool) *httptrace.ClientTrace {
 	return &httptrace.ClientTrace{
-		GotConn:          func(httptrace.GotConnInfo) { x.connected.Store(true) },
-		WroteHeaderField: func(string, []string) { x.connected.Store(true) },
-		WroteHeaders:     func() { x.connected.Store(true) },
-		WroteRequest:     func(httptrace.WroteRequestInfo) { x.connected.Store(true) },
+		GotConn:          func(httptrace.GotConnInfo) { connected.Store(true) },
+		WroteHeaderField: func(string, []string) { connected.Store(true) },
+		WroteHeaders:     func() { connected.Store(true) },
+		WroteRequest:     func(httptrace.WroteRequestInfo) { connected.Store(true) },
 	}
 }
 
