@@ -56,10 +56,7 @@ func (o *Objects) Apply(ctx context.Context, v Version, fields Fields, force boo
 // cannot be added once the delete was accepted, so the API server itself orders
 // this apply and the delete (B5.8). Errors as for Apply.
 func (o *Objects) ApplyFinalizers(ctx context.Context, v Version, finalizers ...string) (*unstructured.Unstructured, error) {
-	if v.ResourceVersion == "" {
-		v.ResourceVersion = "unread"
-	}
-	if err := v.check(); err != nil {
+	if err := v.checkUID(); err != nil {
 		return nil, err
 	}
 	return o.apply(ctx, v, "", Fields{Finalizers: finalizers}, false)

@@ -51,13 +51,22 @@ func (r Resource) Named(meta metav1.Object) Version {
 }
 
 // check refuses what would be a write without a precondition, before anything
-// is sent: with an empty uid a server-side apply creates what is missing.
+// is sent.
 func (v Version) check() error {
-	if v.Object.UID == "" {
-		return fmt.Errorf("writing %s: no UID was read, so nothing is sent", v.Object)
+	if err := v.checkUID(); err != nil {
+		return err
 	}
 	if v.ResourceVersion == "" {
 		return fmt.Errorf("writing %s: no resourceVersion was read, so nothing is sent", v.Object)
+	}
+	return nil
+}
+
+// checkUID is check for the write that names no resourceVersion: with an empty uid
+// a server-side apply creates what is missing.
+func (v Version) checkUID() error {
+	if v.Object.UID == "" {
+		return fmt.Errorf("writing %s: no UID was read, so nothing is sent", v.Object)
 	}
 	return nil
 }

@@ -2,12 +2,9 @@ package preflight
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
-
-	batchv1 "k8s.io/api/batch/v1"
 
 	"github.com/holdfast-project/holdfast/internal/identity"
 	"github.com/holdfast-project/holdfast/internal/journal"
@@ -42,24 +39,13 @@ func (a *attempt) carryOut(ctx context.Context, slots []render.Slot) error {
 		if !object.Consumer() {
 			continue
 		}
-		j, err := newJob(slot, object)
-		if err != nil {
-			return err
-		}
+		j := &job{slot: slot, object: object}
 		a.jobs = append(a.jobs, j)
 		if err := a.release(ctx, j); err != nil {
 			return err
 		}
 	}
 	return a.await(ctx, a.jobs)
-}
-
-func newJob(slot render.Slot, object identity.Object) (*job, error) {
-	var manifest batchv1.Job
-	if err := json.Unmarshal(slot.Manifest, &manifest); err != nil || len(manifest.Spec.Template.Spec.Containers) == 0 {
-		return nil, &Failed{Slot: slot.Name, Reason: "its manifest names no container"}
-	}
-	return &job{slot: slot, object: object, container: manifest.Spec.Template.Spec.Containers[0].Name}, nil
 }
 
 // create makes one slot: its marker is durable before the one request leaves, and

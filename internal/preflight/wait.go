@@ -40,10 +40,9 @@ const (
 type job struct {
 	slot   render.Slot
 	object identity.Object
-	// container is the one that runs the candidate, failed the one that failed, if
-	// it is known.
-	container, failed string
-	released          time.Time
+	// failed is the container that failed, if it is known.
+	failed   string
+	released time.Time
 	// pods are those of the last list that held any.
 	pods    []corev1.Pod
 	looks   int
@@ -240,7 +239,7 @@ func (a *attempt) judgeImage(j *job) (decide.ImageVerdict, string) {
 	if len(j.pods) == 0 {
 		return decide.ImageUnknown, ""
 	}
-	return decide.JudgeImage(j.pods[len(j.pods)-1], j.container, a.image.Digest, a.listed)
+	return decide.JudgeImage(j.pods[len(j.pods)-1], j.slot.Container, a.image.Digest, a.listed)
 }
 
 // indexTimeout bounds the one question to the registry.
@@ -273,7 +272,7 @@ func (a *attempt) keepLog(ctx context.Context, j *job, show bool) error {
 	}
 	pod := &j.pods[len(j.pods)-1]
 	limits := kube.PodLogLimits{Bytes: evidence.MaxLogBytes, Lines: logLines}
-	text, err := a.Cluster.PodLog(ctx, pod.Namespace, pod.Name, cmp.Or(j.failed, j.container), limits)
+	text, err := a.Cluster.PodLog(ctx, pod.Namespace, pod.Name, cmp.Or(j.failed, j.slot.Container), limits)
 	if err != nil && len(text) == 0 {
 		a.Report.Warn(fmt.Sprintf("the log of slot %s could not be read: %s", j.slot.Name, a.Redact.String(err.Error())))
 		return nil

@@ -28,8 +28,6 @@ func (d Difference) String() string { return d.Path + ": " + d.Problem }
 // may do must not have been added. Other additions are the API server's
 // defaults and marks of policies that do no harm, among them labels: those of a
 // Pod template are judged with PodLabels and Matches.
-//
-// The answer for a Secret carries metadata only, and only that is compared.
 func DryRun(sent []byte, answer *unstructured.Unstructured) ([]Difference, error) {
 	var asked unstructured.Unstructured
 	if err := asked.UnmarshalJSON(sent); err != nil {
@@ -39,9 +37,6 @@ func DryRun(sent []byte, answer *unstructured.Unstructured) ([]Difference, error
 		return nil, errors.New("comparing a dry run: there is no answer")
 	}
 	want, got := asked.Object, answer.Object
-	if asked.GetKind() == "Secret" {
-		want, got = map[string]any{"metadata": want["metadata"]}, map[string]any{"metadata": got["metadata"]}
-	}
 	differences := compare("", want, got)
 	differences = append(differences, additions(asked.GetKind(), want, got)...)
 	slices.SortFunc(differences, func(a, b Difference) int { return strings.Compare(a.String(), b.String()) })
