@@ -17,9 +17,9 @@ import (
 // ProfileVersion is the only profile version that is read.
 const ProfileVersion = 1
 
-// maxProfileBytes bounds a profile file. The built-in one has about two
-// thousand bytes; one thousand times more is not a profile.
-const maxProfileBytes = 64 << 10
+// MaxProfileBytes bounds a profile file. The built-in one has little more than one
+// thousand bytes; fifty times more is not a profile.
+const MaxProfileBytes = 64 << 10
 
 const builtinPath = "builtin/openclaw-enterprise.yaml"
 
@@ -153,8 +153,8 @@ func Assets() (map[string]string, error) {
 // 64 KiB; an unknown or repeated key, a wrong type or letter case, a second
 // document and an impossible combination are each refused (A4.4).
 func ParseProfile(data []byte) (*Profile, error) {
-	if len(data) > maxProfileBytes {
-		return nil, refuse("profile", "it has %d bytes, more than %d", len(data), maxProfileBytes)
+	if len(data) > MaxProfileBytes {
+		return nil, refuse("profile", "it has %d bytes, more than %d", len(data), MaxProfileBytes)
 	}
 	if err := oneDocument(data); err != nil {
 		return nil, err

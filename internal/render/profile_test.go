@@ -31,7 +31,7 @@ func TestProfilesThatAreRefused(t *testing.T) {
 		"A4.4: not YAML":                         {"a: [", "did not find"},
 		"A4.4: a second document":                {good + "---\nversion: 1\n", "more than one YAML document"},
 		"A4.4: an empty second document":         {good + "---\n", "more than one YAML document"},
-		"A4.4: too long":                         {good + strings.Repeat("#", maxProfileBytes), "more than 65536"},
+		"A4.4: too long":                         {good + strings.Repeat("#", MaxProfileBytes), "more than 65536"},
 		"A1.5: an unknown key":                   {good + "colour: red\n", `unknown field "colour"`},
 		"A1.5: an unknown key inside":            {job("  colour: red\n"), `unknown field "jobs[0].colour"`},
 		"A1.5: a key in other letters":           {swap("name:", "Name:"), `unknown field "Name"`},

@@ -14,14 +14,12 @@ import (
 	"github.com/holdfast-project/holdfast/internal/imageindex"
 	"github.com/holdfast-project/holdfast/internal/kube"
 	run "github.com/holdfast-project/holdfast/internal/preflight"
+	"github.com/holdfast-project/holdfast/internal/render"
 	"github.com/holdfast-project/holdfast/internal/ui"
 )
 
-// Bounds of the other inputs in bytes.
-const (
-	maxValuesBytes  = 4 << 20
-	maxProfileBytes = 1 << 20
-)
+// maxValuesBytes bounds a values file.
+const maxValuesBytes = 4 << 20
 
 // preflight runs --preflight-only (A4.1). The arguments are judged.
 func (c *command) preflight() error {
@@ -72,7 +70,7 @@ func (c *command) attemptConfig(signals *interrupts, kubeconfig protected, self 
 	}
 	var profile []byte
 	if o.profile != "" {
-		if profile, err = readPublic(flagProfile, o.profile, maxProfileBytes); err != nil {
+		if profile, err = readPublic(flagProfile, o.profile, render.MaxProfileBytes); err != nil {
 			return none, err
 		}
 	}
