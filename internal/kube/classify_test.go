@@ -433,7 +433,7 @@ func TestDeleteNeedsAnExactIdentity(t *testing.T) {
 		if err := c.Delete(t.Context(), object, Foreground); err == nil {
 			t.Errorf("deleting with %s is accepted", name)
 		}
-		if err := c.Release(t.Context(), object); err == nil {
+		if err := c.Unsuspend(t.Context(), object); err == nil {
 			t.Errorf("releasing with %s is accepted", name)
 		}
 	}

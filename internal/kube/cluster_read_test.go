@@ -131,7 +131,7 @@ func TestA4_5_ReadsOfTheRun(t *testing.T) {
 	place := jobAt(namespace, "talker")
 	body := bytes.ReplaceAll(suspendedJob(place), []byte(controlplane.ImageHang), []byte("example.test/talker"))
 	job := mustCreate(t, c, place, body)
-	if err := c.Release(t.Context(), job); err != nil {
+	if err := c.Unsuspend(t.Context(), job); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, "the Job completes", func() bool {

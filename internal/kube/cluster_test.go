@@ -300,7 +300,7 @@ func TestA4_2c_ReleaseOnTheRealServer(t *testing.T) {
 	job := mustCreate(t, c, place, suspendedJob(place))
 	other := job
 	other.UID = otherUID
-	if err := c.Release(t.Context(), other); !is[*Conflict](err) {
+	if err := c.Unsuspend(t.Context(), other); !is[*Conflict](err) {
 		t.Errorf("releasing another UID: %T %v", err, err)
 	}
 	if live, err := c.Job(t.Context(), namespace, "j"); err != nil || live.Spec.Suspend == nil || !*live.Spec.Suspend {
@@ -309,7 +309,7 @@ func TestA4_2c_ReleaseOnTheRealServer(t *testing.T) {
 	if pods, err := c.Pods(t.Context(), namespace); err != nil || len(pods) != 0 {
 		t.Errorf("a suspended Job has Pods: %v, %v", pods, err)
 	}
-	if err := c.Release(t.Context(), job); err != nil {
+	if err := c.Unsuspend(t.Context(), job); err != nil {
 		t.Fatalf("releasing: %v", err)
 	}
 	eventually(t, "the Job's Pod runs", func() bool {
@@ -330,7 +330,7 @@ func TestA4_2c_ReleaseOnTheRealServer(t *testing.T) {
 	if pods, err := c.Pods(t.Context(), namespace); err != nil || len(pods) != 0 {
 		t.Errorf("Pods after the foreground delete: %+v, %v", pods, err)
 	}
-	if err := c.Release(t.Context(), job); !is[*Gone](err) {
+	if err := c.Unsuspend(t.Context(), job); !is[*Gone](err) {
 		t.Errorf("releasing what is gone: %T %v", err, err)
 	}
 }

@@ -90,9 +90,9 @@ func (c *Client) TryCreate(ctx context.Context, place identity.Object, body []by
 	return tried, nil
 }
 
-// Release lets a suspended Job run, with one JSON patch that tests its UID
+// Unsuspend lets a suspended Job run, with one JSON patch that tests its UID
 // (A4.2c). Another UID is a *Conflict, and an absent Job *Gone.
-func (c *Client) Release(ctx context.Context, job identity.Object) error {
+func (c *Client) Unsuspend(ctx context.Context, job identity.Object) error {
 	if err := exact(job); err != nil {
 		return fmt.Errorf("releasing %s: %w", job, err)
 	}

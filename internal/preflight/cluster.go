@@ -25,7 +25,7 @@ type Cluster interface {
 	TryCreate(ctx context.Context, place identity.Object, body []byte) (kube.Tried, error)
 
 	Create(ctx context.Context, want kube.CreateRequest) kube.Created
-	Release(ctx context.Context, job identity.Object) error
+	Unsuspend(ctx context.Context, job identity.Object) error
 
 	Job(ctx context.Context, namespace, name string) (*batchv1.Job, error)
 	PodsOf(ctx context.Context, job identity.Object) ([]corev1.Pod, error)

@@ -224,7 +224,7 @@ func gone(place identity.Object) error {
 	return &kube.Gone{Answer: kube.Answer{Verb: "get", Object: place, Code: 404, Reason: "NotFound"}}
 }
 
-func (m *model) Release(ctx context.Context, job identity.Object) error {
+func (m *model) Unsuspend(ctx context.Context, job identity.Object) error {
 	if m.stalled != nil {
 		if err := m.stalled(ctx, "release"); err != nil {
 			return err

@@ -179,7 +179,7 @@ func (a *attempt) release(ctx context.Context, j *job) error {
 	}
 	patching, done := a.untilGivenUp(ctx)
 	defer done()
-	if err := a.Cluster.Release(patching, j.object); err != nil {
+	if err := a.Cluster.Unsuspend(patching, j.object); err != nil {
 		return &Failed{Slot: j.slot.Name, Reason: "releasing the Job: " + a.words(err.Error())}
 	}
 	j.released = time.Now()

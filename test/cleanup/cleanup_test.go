@@ -251,7 +251,7 @@ func TestPodOutOfASlowWebhook(t *testing.T) {
 	held := tr.slowPodWebhook(12 * time.Second)
 	tr.acknowledge("secret", "network-policy", "migration")
 	tr.must(tr.attempt.Release("migration", time.Now()))
-	tr.must(tr.admin.Release(t.Context(), tr.created["migration"]))
+	tr.must(tr.admin.Unsuspend(t.Context(), tr.created["migration"]))
 	<-held // the Job controller's create is in the webhook
 	tr.crash()
 	lifetime := tr.watchPod()

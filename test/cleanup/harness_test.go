@@ -287,7 +287,7 @@ func (tr *trial) release(children bool, slots ...identity.Slot) {
 	tr.t.Helper()
 	for _, slot := range slots {
 		tr.must(tr.attempt.Release(slot, time.Now()))
-		tr.must(tr.admin.Release(tr.t.Context(), tr.created[slot]))
+		tr.must(tr.admin.Unsuspend(tr.t.Context(), tr.created[slot]))
 	}
 	for _, slot := range slots {
 		pod := tr.pod(slot)

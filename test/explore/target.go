@@ -103,8 +103,8 @@ func (t *Target) Create(_ context.Context, want kube.CreateRequest) kube.Created
 	return kube.Created{Outcome: kube.Acknowledged, Code: 201, Meta: kube.Meta{Object: t.slots[i].Object, Nonce: want.Nonce, CreationTimestamp: "2026-01-02T03:04:05Z"}}
 }
 
-// Release lets a Job run.
-func (t *Target) Release(_ context.Context, job identity.Object) error {
+// Unsuspend lets a Job run.
+func (t *Target) Unsuspend(_ context.Context, job identity.Object) error {
 	t.asked()
 	t.become(t.index(job), Released, true)
 	return nil
@@ -168,7 +168,9 @@ func (t *Target) List(context.Context, string, string, string, string) ([]kube.M
 }
 
 // Selectors finds none.
-func (t *Target) Selectors(context.Context, string) ([]unstructured.Unstructured, error) { return nil, nil }
+func (t *Target) Selectors(context.Context, string) ([]unstructured.Unstructured, error) {
+	return nil, nil
+}
 
 // TryCreate changes nothing.
 func (t *Target) TryCreate(_ context.Context, place identity.Object, body []byte) (kube.Tried, error) {
