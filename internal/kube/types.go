@@ -6,6 +6,8 @@ import (
 	"slices"
 	"time"
 
+	batchv1 "k8s.io/api/batch/v1"
+
 	"github.com/holdfast-project/holdfast/internal/identity"
 )
 
@@ -112,7 +114,7 @@ func (m Meta) OwnedBy(uid string) bool {
 // Job controller wrote and anybody can change: doubt, not proof (A6.3).
 func (m Meta) ControllerUIDs() []string {
 	var uids []string
-	for _, label := range []string{"batch.kubernetes.io/controller-uid", "controller-uid"} {
+	for _, label := range []string{batchv1.ControllerUidLabel, "controller-uid"} {
 		if uid := m.Labels[label]; uid != "" && !slices.Contains(uids, uid) {
 			uids = append(uids, uid)
 		}

@@ -1,14 +1,12 @@
 package render
 
 import (
+	batchv1 "k8s.io/api/batch/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/holdfast-project/holdfast/internal/identity"
 )
-
-// jobNameLabel is set by the Job controller on each Pod of a Job.
-const jobNameLabel = "batch.kubernetes.io/job-name"
 
 // networkPolicy copies the chart's policy for this attempt's Pods. They are
 // selected by their Jobs' names, which carry the nonce, because the two labels
@@ -33,7 +31,7 @@ func networkPolicy(objects []object, wanted *PolicySource, release string, jobs 
 	}
 	spec.PodSelector = metav1.LabelSelector{
 		MatchLabels:      map[string]string{identity.InstanceLabel: release},
-		MatchExpressions: []metav1.LabelSelectorRequirement{{Key: jobNameLabel, Operator: metav1.LabelSelectorOpIn, Values: jobs}},
+		MatchExpressions: []metav1.LabelSelectorRequirement{{Key: batchv1.JobNameLabel, Operator: metav1.LabelSelectorOpIn, Values: jobs}},
 	}
 	return &spec, nil
 }
