@@ -2,10 +2,11 @@ package preflight
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
+
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/holdfast-project/holdfast/internal/render"
 	"github.com/holdfast-project/holdfast/internal/ui"
@@ -126,9 +127,6 @@ func needTarget(o options, modeFlag, hint string) error {
 	return nil
 }
 
-// namespacePattern is the API server's rule for a namespace.
-var namespacePattern = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`)
-
 // maxTimeout is a day: a longer wait is a typing error.
 const maxTimeout = 24 * time.Hour
 
@@ -152,7 +150,7 @@ func judgeForms(o options) error {
 	switch {
 	case !render.ValidReleaseName(o.release):
 		return refuse("", "--%s %q is not the name of a Helm release", flagRelease, o.release)
-	case len(o.namespace) > 63 || !namespacePattern.MatchString(o.namespace):
+	case len(validation.IsDNS1123Label(o.namespace)) > 0:
 		return refuse("", "--%s %q is not the name of a namespace", flagNamespace, o.namespace)
 	case o.timeout < time.Second || o.timeout > maxTimeout || o.timeout%time.Second != 0:
 		return refuse("", "--%s %s is not a whole number of seconds between 1s and %s", flagTimeout, o.timeout, maxTimeout)
