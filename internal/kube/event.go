@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"time"
+	"unicode/utf8"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -60,12 +61,10 @@ func cut(text string) string {
 	if len(text) <= maxNote {
 		return text
 	}
-	text = text[:maxNote-len("…")]
-	for len(text) > 0 && text[len(text)-1]&0xC0 == 0x80 {
-		text = text[:len(text)-1]
+	const mark = "…"
+	at := maxNote - len(mark)
+	for at > 0 && !utf8.RuneStart(text[at]) {
+		at--
 	}
-	if n := len(text); n > 0 && text[n-1] >= 0xC0 {
-		text = text[:n-1]
-	}
-	return text + "…"
+	return text[:at] + mark
 }
