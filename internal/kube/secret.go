@@ -22,9 +22,7 @@ func (s Secret) Version() Version {
 	if s.object == nil {
 		return Version{Resource: Secrets()}
 	}
-	object := Secrets().At(s.object.GetNamespace(), s.object.GetName())
-	object.UID = string(s.object.GetUID())
-	return Version{Resource: Secrets(), Object: object, ResourceVersion: s.object.GetResourceVersion()}
+	return Secrets().Named(s.object)
 }
 
 // String names the Secret and shows none of its contents.
