@@ -100,7 +100,7 @@ func (r *run) parameters(from render.Sources) evidence.Parameters {
 		TimeoutSeconds:   int64(r.Timeout / time.Second),
 		Helper:           r.Helper,
 		Cluster:          r.cluster,
-		CreatedAt:        time.Now().UTC().Format(time.RFC3339),
+		CreatedAt:        evidence.FormatTime(time.Now()),
 	}
 }
 
