@@ -8,6 +8,7 @@ import (
 	"github.com/holdfast-project/holdfast/internal/cleanup/advice"
 	"github.com/holdfast-project/holdfast/internal/evidence"
 	"github.com/holdfast-project/holdfast/internal/journal"
+	run "github.com/holdfast-project/holdfast/internal/preflight"
 	"github.com/holdfast-project/holdfast/internal/ui"
 )
 
@@ -53,7 +54,7 @@ func (c *command) accept(dir *evidence.Dir) (protected, *evidence.Inventory, err
 	}
 	self, err := helper(c.env.Build)
 	if err != nil {
-		return protected{}, nil, &refusal{sentence: err.Error(), cause: err}
+		return protected{}, nil, &run.Refusal{Sentence: err.Error(), Err: err}
 	}
 	inventory, err := dir.Load(evidence.Expectation{
 		KubeconfigPath: kubeconfig.path, KubeconfigSHA256: kubeconfig.sha256,

@@ -8,23 +8,15 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/validation"
 
+	run "github.com/holdfast-project/holdfast/internal/preflight"
 	"github.com/holdfast-project/holdfast/internal/render"
 	"github.com/holdfast-project/holdfast/internal/ui"
 )
 
-// refusal ends a command with exit 2: its inputs, its lock or its evidence are
-// not accepted, and nothing was sent or made.
-type refusal struct {
-	sentence string
-	hint     string
-	cause    error
-}
-
-func (r *refusal) Error() string { return r.sentence }
-func (r *refusal) Unwrap() error { return r.cause }
-
+// refuse ends a command with exit 2: its inputs, its lock or its evidence are not
+// accepted, and nothing was sent or made.
 func refuse(hint, format string, args ...any) error {
-	return &refusal{sentence: fmt.Sprintf(format, args...), hint: hint}
+	return &run.Refusal{Sentence: fmt.Sprintf(format, args...), Hint: hint}
 }
 
 // mode is what the flags ask for.
@@ -140,7 +132,7 @@ func judgePreflight(o options) error {
 		}
 	}
 	if _, err := render.ParseImage(o.image); err != nil {
-		return &refusal{sentence: "--" + flagImage + ": " + err.Error(), hint: "a tag can be moved while the preflight runs; a digest cannot", cause: err}
+		return &run.Refusal{Sentence: "--" + flagImage + ": " + err.Error(), Hint: "a tag can be moved while the preflight runs; a digest cannot", Err: err}
 	}
 	return judgeForms(o)
 }

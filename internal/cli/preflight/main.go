@@ -24,6 +24,7 @@ import (
 
 	"github.com/holdfast-project/holdfast/internal/cleanup/advice"
 	"github.com/holdfast-project/holdfast/internal/durable"
+	run "github.com/holdfast-project/holdfast/internal/preflight"
 	"github.com/holdfast-project/holdfast/internal/redact"
 	"github.com/holdfast-project/holdfast/internal/render"
 	"github.com/holdfast-project/holdfast/internal/ui"
@@ -78,14 +79,14 @@ func Main(env Env) (code int) {
 	if err == nil {
 		return c.code
 	}
-	var refused *refusal
+	var refused *run.Refusal
 	if errors.As(err, &refused) {
-		hint := refused.hint
+		hint := refused.Hint
 		if hint == "" && c.options.cleanup {
 			hint = advice.Next(exitRefused)
 		}
 		c.printer.Error(refused, hint)
-		c.printer.End(exitRefused, refused.sentence, hint)
+		c.printer.End(exitRefused, refused.Sentence, hint)
 		return exitRefused
 	}
 	hint := ""
@@ -181,7 +182,7 @@ func (c *command) root() *cobra.Command {
 	root.SetUsageTemplate(usage)
 	root.SetHelpTemplate(usage)
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error {
-		return &refusal{sentence: err.Error(), hint: "see --help", cause: err}
+		return &run.Refusal{Sentence: err.Error(), Hint: "see --help", Err: err}
 	})
 	c.options.register(root.Flags())
 	for _, sub := range []*cobra.Command{c.reconcileCommand(), c.versionCommand()} {

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 
 	"github.com/holdfast-project/holdfast/internal/durable"
+	run "github.com/holdfast-project/holdfast/internal/preflight"
 	"github.com/holdfast-project/holdfast/internal/strictjson"
 	"github.com/holdfast-project/holdfast/internal/ui"
 )
@@ -52,5 +53,5 @@ func badInput(flag, path string, cause error) error {
 	if errors.Is(cause, durable.ErrMode) {
 		hint = ui.Quote([]string{"chmod", "600", absolute(path)})
 	}
-	return &refusal{sentence: fmt.Sprintf("reading --%s %s: %v", flag, path, cause), hint: hint, cause: cause}
+	return &run.Refusal{Sentence: fmt.Sprintf("reading --%s %s: %v", flag, path, cause), Hint: hint, Err: cause}
 }

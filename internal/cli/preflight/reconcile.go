@@ -12,6 +12,7 @@ import (
 	"github.com/holdfast-project/holdfast/internal/evidence"
 	"github.com/holdfast-project/holdfast/internal/identity"
 	"github.com/holdfast-project/holdfast/internal/journal"
+	run "github.com/holdfast-project/holdfast/internal/preflight"
 )
 
 // reconcileCommand records what a release owner found out about a create whose
@@ -65,9 +66,9 @@ func refusedEvidence(err error) error {
 	var refused *evidence.Refusal
 	switch {
 	case errors.As(err, &refused):
-		return &refusal{sentence: refused.Error(), hint: advice.Next(exitRefused), cause: err}
+		return &run.Refusal{Sentence: refused.Error(), Hint: advice.Next(exitRefused), Err: err}
 	case errors.Is(err, journal.ErrMisuse):
-		return &refusal{sentence: err.Error(), hint: "the cleanup's result lists uncertain slots under \"unknown\"", cause: err}
+		return &run.Refusal{Sentence: err.Error(), Hint: "the cleanup's result lists uncertain slots under \"unknown\"", Err: err}
 	default:
 		return fmt.Errorf("%w; correct that and run the same command again", err)
 	}

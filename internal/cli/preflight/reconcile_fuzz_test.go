@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/holdfast-project/holdfast/internal/identity"
+	run "github.com/holdfast-project/holdfast/internal/preflight"
 )
 
 // A6.15: --slot has one reading, which is written back as that very argument; any
@@ -29,13 +30,13 @@ func FuzzSlotArgument(f *testing.F) {
 			}
 			return
 		}
-		var refused *refusal
+		var refused *run.Refusal
 		if !errors.As(err, &refused) || ref != (identity.SlotRef{}) {
 			t.Fatalf("%q: %T %v, %+v", slot, err, err, ref)
 		}
-		for _, r := range refused.sentence {
+		for _, r := range refused.Sentence {
 			if r < ' ' || r >= 0x7f && r < 0xa0 {
-				t.Fatalf("%q is shown as %q", slot, refused.sentence)
+				t.Fatalf("%q is shown as %q", slot, refused.Sentence)
 			}
 		}
 	})

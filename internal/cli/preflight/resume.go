@@ -32,12 +32,12 @@ func (c *command) resume() error {
 // refuseResume ends a resume whose inputs are refused. Once the evidence is accepted
 // the cleanup command goes with it (A4.1); where it is not, that would be refused too.
 func (c *command) refuseResume(signals *interrupts, accepted *evidence.Inventory, err error) error {
-	var refused *refusal
+	var refused *run.Refusal
 	if accepted == nil || !errors.As(err, &refused) {
 		return err
 	}
 	outcome := run.Outcome{Directory: accepted.Journal.Directory.Path, HelperRetained: accepted.Parameters.HelperRetained}
-	return c.endRun(signals, outcome, &run.Refusal{Sentence: refused.sentence, Hint: refused.hint, Err: err})
+	return c.endRun(signals, outcome, refused)
 }
 
 // resumeConfig accepts the evidence before it reads anything else. The recorded

@@ -50,7 +50,7 @@ func (c *command) runConfig(signals *interrupts) (run.Config, error) {
 	}
 	self, err := helper(c.env.Build)
 	if err != nil {
-		return run.Config{}, &refusal{sentence: err.Error(), cause: err}
+		return run.Config{}, &run.Refusal{Sentence: err.Error(), Err: err}
 	}
 	config, err := c.attemptConfig(signals, kubeconfig, self)
 	if err == nil && c.options.retainHelper {
@@ -98,7 +98,7 @@ func (c *command) client(kubeconfig protected) (*kube.Client, error) {
 		Warn:      func(text string) { c.printer.Warn("the API server says: " + c.redact.String(text)) },
 	})
 	if err != nil {
-		return nil, &refusal{sentence: c.redact.String(err.Error()), cause: err}
+		return nil, &run.Refusal{Sentence: c.redact.String(err.Error()), Err: err}
 	}
 	for _, secret := range client.Credentials() {
 		c.redact.Add([]byte(secret))
