@@ -155,7 +155,7 @@ func TestA2_5_EveryCrashStateOfARun(t *testing.T) {
 			states++
 			judge(t, state, know)
 			if t.Failed() {
-				t.Fatalf("at operation %d (%s), on the disk %v", n, disk.Trace()[n-2], state.Paths())
+				t.Fatalf("at operation %d (%s), on the disk %v", n, disk.Trace()[max(n-2, 0)], state.Paths())
 			}
 		}
 	}

@@ -260,6 +260,10 @@ func TestA6_14_SecondLookWithoutDependencies(t *testing.T) {
 	if step := Decide(s); !slices.Equal(step.Requests, []Request{nameOf("worker")}) {
 		t.Fatalf("the one look before the barrier serves as both: %+v", step)
 	}
+	s.Cluster[1] = clusterRead(6*second + latency) // sent when that look was answered
+	if step := Decide(s); !slices.Equal(step.Requests, []Request{nameOf("worker")}) {
+		t.Fatalf("the one look serves as both: %+v", step)
+	}
 	s.Now = 10 * second
 	s.Slots[0].Reads = append(s.Slots[0].Reads, there(9*second, other))
 	if c := concluded(t, with(s, identified(10*second))); c.Verdict != Incomplete || !slices.Equal(causes(c.Reasons), []Cause{JobUnexplained}) {

@@ -28,7 +28,8 @@ func (f *FS) PowerLost() *FS {
 // CrashStates yields every disk that a power cut at this moment may leave, each
 // once: all subsets of the unsynced changes of each directory, and for each
 // file with unsynced writes the old content, the new, zeros, garbage, and one that
-// is torn after its first byte, at its half and before its last byte. Everything on a yielded disk is synced.
+// is torn after its first byte, at its half and before its last byte. Everything on a
+// yielded disk is synced. This disk must not be changed meanwhile.
 func (f *FS) CrashStates() iter.Seq[*FS] {
 	return f.CrashStatesBut(func(string) bool { return false })
 }
@@ -39,12 +40,10 @@ func (f *FS) CrashStates() iter.Seq[*FS] {
 // would be millions of disks that no reader can tell apart.
 func (f *FS) CrashStatesBut(coarse func(name string) bool) iter.Seq[*FS] {
 	return func(yield func(*FS) bool) {
-		f.mu.Lock()
-		defer f.mu.Unlock()
 		seen := map[string]bool{}
 		choices := f.choices(coarse)
 		for {
-			disk := f.clone(survival{choices: choices})
+			disk := f.survivor(choices)
 			if print := disk.fingerprint(same, func(string) bool { return false }); !seen[print] {
 				seen[print] = true
 				if !yield(disk) {
@@ -56,6 +55,14 @@ func (f *FS) CrashStatesBut(coarse func(name string) bool) iter.Seq[*FS] {
 			}
 		}
 	}
+}
+
+// survivor is unlocked again before anybody looks at what it returns: a test that
+// asks this disk for its trace then, to say what failed, would wait for ever.
+func (f *FS) survivor(choices choiceList) *FS {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.clone(survival{choices: choices})
 }
 
 // contents is the number of ways in which an unsynced write may survive.
@@ -98,6 +105,8 @@ func (c choiceList) of(n *inode) int {
 
 // choices lists every inode of which something is unsynced.
 func (f *FS) choices(coarse func(name string) bool) choiceList {
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	var list choiceList
 	seen := map[*inode]bool{}
 	var visit func(name string, n *inode)

@@ -184,3 +184,14 @@ func TestReadBack(t *testing.T) {
 		t.Errorf("read %q, %v", data, err)
 	}
 }
+
+// Whoever finds a bad state says after which operation, and must be able to ask.
+func TestTraceWhileCrashStatesAreListed(t *testing.T) {
+	disk := durabletest.New()
+	write(t, root(t, disk), "f", "ab")
+	for range disk.CrashStates() {
+		if len(disk.Trace()) != 2 {
+			t.Errorf("the trace has %v", disk.Trace())
+		}
+	}
+}
