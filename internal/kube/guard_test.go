@@ -1,9 +1,12 @@
 package kube
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"strings"
+	"syscall"
 	"testing"
 
 	"k8s.io/client-go/rest"
@@ -82,8 +85,12 @@ func TestB6_6_AWriteWithoutAConnectionIsNotSent(t *testing.T) {
 				"annotate": func() error { _, err := o.Annotate(t.Context(), v, nil); return err },
 				"event":    func() error { return o.WriteEvent(t.Context(), v.Object, Note{}) },
 			} {
-				if err := write(); is[*NotSent](err) != row.notSent || !row.notSent && !is[*UnknownOutcome](err) {
+				err := write()
+				if is[*NotSent](err) != row.notSent || !row.notSent && !is[*UnknownOutcome](err) {
 					t.Errorf("%s: %s of a %s: %T %v", name, verb, resource.Kind, err, err)
+				}
+				if row.notSent && (!errors.Is(err, syscall.ECONNREFUSED) || !strings.Contains(err.Error(), "ns/c")) {
+					t.Errorf("%s: %s of a %s says neither of what nor why: %v", name, verb, resource.Kind, err)
 				}
 			}
 		}

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/util/flowcontrol"
 
@@ -99,16 +100,17 @@ func FuzzMetadataList(f *testing.F) {
 	})
 }
 
+// judgeList reads as the API does, which knows a field by its exact spelling only.
 func judgeList(t *testing.T, code int, body []byte, ours bool, items int) {
 	t.Helper()
 	var list metav1.PartialObjectMetadataList
-	if err := json.Unmarshal(body, &list); err != nil || !ours || code < 200 || code > 206 || list.Continue != "" || len(list.Items) != items {
+	if err := utiljson.Unmarshal(body, &list); err != nil || !ours || code < 200 || code > 206 || list.Continue != "" || len(list.Items) != items {
 		t.Errorf("%d %q (ours: %v) is a list of %d", code, body, ours, items)
 	}
 }
 
 func headOf(body []byte) (head metav1.TypeMeta) {
-	_ = json.Unmarshal(body, &head)
+	_ = utiljson.Unmarshal(body, &head)
 	return head
 }
 

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
 )
 
 // A6.2a, B3.2, B4.3: whatever is answered to a delete and to an apply, each is sent
@@ -114,10 +115,12 @@ func FuzzAccessReview(f *testing.F) {
 			return
 		}
 		var answered struct {
-			Kind   string
-			Status struct{ Allowed bool }
+			Kind   string `json:"kind"`
+			Status struct {
+				Allowed bool `json:"allowed"`
+			} `json:"status"`
 		}
-		if failed := json.Unmarshal(body, &answered); failed != nil || !ours || code < 200 || code > 202 ||
+		if failed := utiljson.Unmarshal(body, &answered); failed != nil || !ours || code < 200 || code > 202 ||
 			answered.Kind != "SelfSubjectAccessReview" || answered.Status.Allowed == (len(denied) > 0) {
 			t.Errorf("%d %q (ours: %v) denies %v", code, body, ours, denied)
 		}
