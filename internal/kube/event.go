@@ -4,12 +4,12 @@ import (
 	"context"
 	"fmt"
 	"time"
-	"unicode/utf8"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/holdfast-project/holdfast/internal/identity"
+	"github.com/holdfast-project/holdfast/internal/redact"
 )
 
 // Note is one event to write about an object.
@@ -26,7 +26,7 @@ type Note struct {
 	At time.Time
 }
 
-// maxNote is the API's bound on an event's note.
+// maxNote is the API's bound on an event's note, in bytes.
 const maxNote = 1024
 
 // WriteEvent writes one event straight to the API server (B6.3). A create needs
@@ -45,7 +45,7 @@ func (o *Objects) WriteEvent(ctx context.Context, about identity.Object, note No
 			"name":      fmt.Sprintf("%s.%x", about.Name, note.At.UnixNano()),
 		},
 		"eventTime": note.At.UTC().Format(metav1.RFC3339Micro), "type": kind, "reason": note.Reason, "action": note.Action,
-		"note": cut(note.Text), "reportingController": note.Reporter, "reportingInstance": note.Instance,
+		"note": redact.CutTo(note.Text, maxNote), "reportingController": note.Reporter, "reportingInstance": note.Instance,
 		"regarding": map[string]any{"apiVersion": about.APIVersion, "kind": about.Kind,
 			"namespace": about.Namespace, "name": about.Name, "uid": about.UID},
 	}}
@@ -54,17 +54,4 @@ func (o *Objects) WriteEvent(ctx context.Context, about identity.Object, note No
 		return writeError("create", events, events.At(about.Namespace, event.GetName()), err)
 	}
 	return nil
-}
-
-// cut shortens a text to the API's bound, at a rune's edge.
-func cut(text string) string {
-	if len(text) <= maxNote {
-		return text
-	}
-	const mark = "…"
-	at := maxNote - len(mark)
-	for at > 0 && !utf8.RuneStart(text[at]) {
-		at--
-	}
-	return text[:at] + mark
 }

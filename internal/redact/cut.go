@@ -7,15 +7,18 @@ import "unicode/utf8"
 // every retry: on a small disk that would end a cleanup.
 const MaxSaid = 4 << 10
 
-// Cut shortens a text to MaxSaid bytes at the boundary of a character, and marks it
-// with "…". The text must have been redacted before: half of a value is not recognised
-// any more.
-func Cut(text string) string {
+// Cut is CutTo with MaxSaid.
+func Cut(text string) string { return CutTo(text, MaxSaid) }
+
+// CutTo shortens a text to most bytes, at least three, at the boundary of a character,
+// and marks it with "…". A text that may hold a
+// Secret's value must have been redacted before: half of one is not recognised any more.
+func CutTo(text string, most int) string {
 	const mark = "…"
-	if len(text) <= MaxSaid {
+	if len(text) <= most {
 		return text
 	}
-	at := MaxSaid - len(mark)
+	at := most - len(mark)
 	for at > 0 && !utf8.RuneStart(text[at]) {
 		at--
 	}

@@ -112,7 +112,7 @@ func TestVerdicts(t *testing.T) {
 		causes  []Cause
 		unknown []identity.SlotRef
 	}{
-		{"everything gone", finish(secretGone), Complete, nil, nil},
+		{"A6.5 everything gone, whatever was answered to a DELETE", finish(secretGone), Complete, nil, nil},
 		{"planned and rejected slots are nothing", finish(secretGone, slot("api", "Job", Planned, twice...), slot("worker", "Job", Rejected, twice...)), Complete, nil, nil},
 		{"A6.10 an uncertain dependency", finish(secretGone, slot("network-policy", "NetworkPolicy", Uncertain, absent(39*second))), Incomplete, []Cause{CreateUncertain}, []identity.SlotRef{ref("network-policy")}},
 		{"A6.15 a reconciled one: exit 3, and it stays in unknown", finish(secretGone, reconciled(slot("worker", "Job", Uncertain, twice...))), Reconciled, nil, []identity.SlotRef{ref("worker")}},
@@ -125,7 +125,6 @@ func TestVerdicts(t *testing.T) {
 		{"A6.4 a replaced dependency", finish(secretRow(deleted(50*second), reads(there(51*second, other)))), Incomplete, []Cause{DependencyConflict}, nil},
 		{"A6.6 a dependency that remains", finish(secretRow(deleted(50*second), reads(there(51*second, secretRow().Object.UID, "orphan")))), Incomplete, []Cause{DependencyRemaining}, nil},
 		{"A6.5 a dependency that cannot be read", finish(secretRow(deleted(50*second), reads(failed(51*second)))), Incomplete, []Cause{DependencyUnreadable}, nil},
-		{"A6.5 a refused DELETE of what is gone", finish(secretRow(deleted(50*second), reads(absent(51*second)))), Complete, nil, nil},
 		{"A6.6 an absence at its 30 s", finish(secretRow(deleted(50*second), reads(absent(80*second)))), Complete, nil, nil},
 		{"A6.5 an absence settles, whoever takes the name after it", finish(secretRow(deleted(50*second), reads(absent(51*second), there(52*second, other)))), Complete, nil, nil},
 		{"A6.4 a conflict settles too, whoever goes after it", finish(secretRow(deleted(50*second), reads(there(51*second, other), absent(52*second)))), Incomplete, []Cause{DependencyConflict}, nil},

@@ -2,7 +2,6 @@ package decide
 
 import (
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/holdfast-project/holdfast/internal/identity"
@@ -98,19 +97,13 @@ func clusterDoubt(s State) string {
 	return ""
 }
 
-// clusterReadSince reports whether the identity was read after t. The moment
-// itself is after it, since what the reading follows was answered by then.
-func clusterReadSince(s State, t time.Duration) bool {
-	return slices.ContainsFunc(s.Cluster, func(read ClusterRead) bool { return read.Sent >= t })
-}
-
-// firstClusterRead is the first reading of the identity after t, and an empty one
-// where there is none.
-func firstClusterRead(s State, t time.Duration) ClusterRead {
+// clusterReadSince finds the first reading of the identity that was sent after since.
+// The moment itself is after it, since what the reading follows was answered by then.
+func clusterReadSince(s State, since time.Duration) (ClusterRead, bool) {
 	for _, read := range s.Cluster {
-		if read.Sent >= t {
-			return read
+		if read.Sent >= since {
+			return read, true
 		}
 	}
-	return ClusterRead{}
+	return ClusterRead{}, false
 }

@@ -214,7 +214,7 @@ func (v *view) evidenceEnded() time.Duration {
 // identifyAgainBeforeBarrier: if a load balancer changed clusters under the
 // absence reads, their 404s must not cost the Secret that a running Job uses.
 func (v *view) identifyAgainBeforeBarrier(p *plan) bool {
-	if clusterReadSince(v.State, v.evidenceEnded()) {
+	if _, read := clusterReadSince(v.State, v.evidenceEnded()); read {
 		return false
 	}
 	p.now(Request{Verb: ReadCluster})
@@ -267,7 +267,8 @@ func (v *view) readPlannedNamesAgain(p *plan) bool {
 // follows the first look. Without that a cleanup that deletes no dependency would
 // take its one look for both, and what arrived meanwhile for settled.
 func (v *view) secondLook() time.Duration {
-	return max(v.settledAt(), firstClusterRead(v.State, v.evidenceEnded()).Answered)
+	before, _ := clusterReadSince(v.State, v.evidenceEnded())
+	return max(v.settledAt(), before.Answered)
 }
 
 // lastAbsence is when the last read that the verdict rests on, beyond those of the
@@ -283,7 +284,7 @@ func (v *view) lastAbsence() time.Duration {
 }
 
 func (v *view) identifyAgain(p *plan) bool {
-	if clusterReadSince(v.State, v.lastAbsence()) {
+	if _, read := clusterReadSince(v.State, v.lastAbsence()); read {
 		return false
 	}
 	p.now(Request{Verb: ReadCluster})

@@ -6,18 +6,9 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"testing"
-	"time"
-
-	"github.com/prometheus/client_golang/prometheus"
-	"k8s.io/client-go/rest"
-	"k8s.io/client-go/util/flowcontrol"
 
 	"github.com/holdfast-project/holdfast/internal/kube"
-	"github.com/holdfast-project/holdfast/internal/plunger/contract"
-	"github.com/holdfast-project/holdfast/internal/plunger/gather"
-	"github.com/holdfast-project/holdfast/internal/plunger/observe"
 	"github.com/holdfast-project/holdfast/internal/plunger/walk"
-	"github.com/holdfast-project/holdfast/internal/plunger/write"
 )
 
 // B6.6: a write for which no connection was made is tried again, and does not keep the
@@ -36,16 +27,7 @@ func TestB6_6_AWriteThatWasNotSentIsNotUnknown(t *testing.T) {
 			t.Fatal(err)
 		}
 		network := &diverted{server: &server{}, to: to.Host}
-		objects, err := kube.NewObjects(&rest.Config{Host: "http://cluster.invalid", Transport: network, RateLimiter: flowcontrol.NewFakeAlwaysRateLimiter()}, contract.FieldManager)
-		if err != nil {
-			t.Fatal(err)
-		}
-		metrics, err := observe.NewMetrics(prometheus.NewRegistry(), time.Now)
-		if err != nil {
-			t.Fatal(err)
-		}
-		w := &walk.Walker{Reader: gather.NewReader(objects), Writer: write.NewWriter(objects), Teller: observe.NewTeller(objects, "test", metrics),
-			Metrics: metrics, Ledger: &walk.Ledger{}, Options: repairing(), Now: time.Now}
+		w := walker(t, network, repairing())
 		c := &walk.Case{Namespace: "ns", Name: "app"}
 		if err := w.Look(t.Context(), c); err != nil {
 			t.Fatal(err)

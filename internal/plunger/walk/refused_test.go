@@ -95,10 +95,10 @@ func (s *server) count(sent string) (n int) {
 	return n
 }
 
-// walks looks at the release as often, as the reconciler does.
-func (s *server) walks(t *testing.T, options decide.Options, memory decide.Memory, times int) (after decide.Memory, failed error) {
+// walker returns one whose requests go over this network.
+func walker(t *testing.T, network http.RoundTripper, options decide.Options) *walk.Walker {
 	t.Helper()
-	objects, err := kube.NewObjects(&rest.Config{Host: "http://cluster.invalid", Transport: s, RateLimiter: flowcontrol.NewFakeAlwaysRateLimiter()}, contract.FieldManager)
+	objects, err := kube.NewObjects(&rest.Config{Host: "http://cluster.invalid", Transport: network, RateLimiter: flowcontrol.NewFakeAlwaysRateLimiter()}, contract.FieldManager)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -106,8 +106,14 @@ func (s *server) walks(t *testing.T, options decide.Options, memory decide.Memor
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &walk.Walker{Reader: gather.NewReader(objects), Writer: write.NewWriter(objects), Teller: observe.NewTeller(objects, "test", metrics),
+	return &walk.Walker{Reader: gather.NewReader(objects), Writer: write.NewWriter(objects), Teller: observe.NewTeller(objects, "test", metrics),
 		Metrics: metrics, Ledger: &walk.Ledger{}, Options: options, Now: time.Now}
+}
+
+// walks looks at the release as often, as the reconciler does.
+func (s *server) walks(t *testing.T, options decide.Options, memory decide.Memory, times int) (after decide.Memory, failed error) {
+	t.Helper()
+	w := walker(t, s, options)
 	for range times {
 		c := &walk.Case{Namespace: "ns", Name: "app", Memory: memory}
 		if err := w.Look(t.Context(), c); err != nil {
