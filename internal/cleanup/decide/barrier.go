@@ -133,7 +133,7 @@ func (v *view) podsOrphaned() []Reason {
 		return fmt.Sprintf("%s is not owned by %s, though a label, a nonce or a receipt says that it is of it", podNames(j.orphans), j.Object)
 	})
 	for _, p := range v.census.strays(v.Pods) {
-		ref := identity.SlotRef{Attempt: v.census.nonces[p.Nonce]}
+		ref := v.census.strayRef(p)
 		found = append(found, Reason{PodOrphaned, ref, fmt.Sprintf("%s carries the nonce of attempt %s, and no acknowledged Job answers for it", p.Object, ref.Attempt)})
 	}
 	return found
@@ -188,7 +188,7 @@ func (j *job) holdUp() string {
 		add(p.Object, Read{Deleting: p.Deleting, Finalizers: p.Finalizers})
 	}
 	for _, child := range j.unlisted() {
-		add(child.Object, j.childHere[child.Object.UID])
+		add(child.Object, *j.childHere[child.Object.UID])
 	}
 	return strings.Join(parts, ", and ")
 }

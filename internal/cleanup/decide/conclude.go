@@ -98,7 +98,7 @@ func (v *view) conclude() Conclusion {
 		c.Slots = append(c.Slots, v.endSlot(slot))
 	}
 	for _, p := range v.census.strays(v.Pods) {
-		ref := identity.SlotRef{Attempt: v.census.nonces[p.Nonce]}
+		ref := v.census.strayRef(p)
 		c.Pods = append(c.Pods, podEnding(ref, p, Orphaned))
 	}
 	if slices.ContainsFunc(c.Resources, func(e Ending) bool { return e.Outcome == OutcomeRetained }) {
@@ -122,7 +122,7 @@ func (v *view) endJob(j *job) Ending {
 	case j.conflict:
 		e.Outcome = OutcomeConflict
 		if j.replaced == nil {
-			e.Found = &j.replacedBy
+			e.Found = j.replacedBy
 		}
 	case j.gone():
 		e.Outcome = v.absent()
@@ -142,7 +142,7 @@ func (v *view) endDependency(d *dependency) Ending {
 	case !d.asked:
 		e.Outcome = OutcomeRetained
 	case d.conflict:
-		e.Outcome, e.Found = OutcomeConflict, &d.last
+		e.Outcome, e.Found = OutcomeConflict, d.last
 	case d.gone:
 		e.Outcome = v.absent()
 	case d.current != nil:
@@ -185,11 +185,11 @@ func (j *job) podEndings() (pods []PodEnding) {
 	}
 	for _, child := range j.Children {
 		if here, ok := j.childHere[child.Object.UID]; ok {
-			add(PodEnding{j.Ref, child.Object, Recorded, here})
+			add(PodEnding{j.Ref, child.Object, Recorded, *here})
 		}
 	}
 	if j.replaced != nil {
-		add(PodEnding{j.Ref, j.replaced.Object, Replaced, j.replacedBy})
+		add(PodEnding{j.Ref, j.replaced.Object, Replaced, *j.replacedBy})
 	}
 	return pods
 }

@@ -9,28 +9,28 @@ import (
 // one either has something to wait for or lets the next one begin.
 func Decide(s State) Step {
 	v := newView(s)
-	for _, stage := range []func(*plan) bool{
+	for _, stage := range []func(*view, *plan) bool{
 		// A6.2: prove the cluster before anything else is asked of it.
-		v.identifyCluster,
+		(*view).identifyCluster,
 		// A6.3: Jobs first, of all attempts, with their Pods.
-		v.removeJobs,
+		(*view).removeJobs,
 		// A6.3: a Pod with a registered nonce and no Job to answer for it.
-		v.lookForStrays,
+		(*view).lookForStrays,
 		// A6.14: what stands at the names of slots without a receipt.
-		v.readPlannedNames,
+		(*view).readPlannedNames,
 		// A6.2, A6.7: the barrier's reads must be of the recorded cluster.
-		v.identifyAgainBeforeBarrier,
+		(*view).identifyAgainBeforeBarrier,
 		// A6.7: dependencies, if the barrier is open.
-		v.removeDependencies,
+		(*view).removeDependencies,
 		// A6.14: the planned names again, before a verdict that claims much.
-		v.readPlannedNamesAgain,
+		(*view).readPlannedNamesAgain,
 		// A6.2: identity again, after the last absence read.
-		v.identifyAgain,
+		(*view).identifyAgain,
 		// A result must not be written while a deletion is on its way.
-		v.awaitDeletes,
+		(*view).awaitDeletes,
 	} {
-		p := &plan{state: s}
-		if stage(p) {
+		p := &plan{state: &v.State}
+		if stage(&v, p) {
 			return p.step
 		}
 	}
@@ -40,7 +40,7 @@ func Decide(s State) Step {
 
 // plan collects the requests of one stage.
 type plan struct {
-	state State
+	state *State
 	step  Step
 }
 
@@ -75,15 +75,17 @@ type view struct {
 }
 
 func newView(s State) view {
-	v := view{State: s, census: newCensus(s)}
-	for _, r := range s.Resources {
+	c := newCensus(s)
+	jobs, dependencies := slices.Grow([]job(nil), len(s.Resources)), slices.Grow([]dependency(nil), len(s.Resources))
+	for i := range s.Resources {
+		r := &s.Resources[i]
 		if r.Object.Consumer() {
-			v.jobs = append(v.jobs, foldJob(r, s.Pods, v.census))
+			jobs = append(jobs, foldJob(r, s.Pods, c))
 		} else {
-			v.dependencies = append(v.dependencies, foldDependency(r))
+			dependencies = append(dependencies, foldDependency(r))
 		}
 	}
-	return v
+	return view{State: s, census: c, jobs: jobs, dependencies: dependencies}
 }
 
 // stopped: the first reading did not prove the cluster, so nothing was and

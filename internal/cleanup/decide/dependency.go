@@ -5,23 +5,24 @@ import "time"
 // dependency is what the history of one acknowledged Secret or NetworkPolicy
 // amounts to. One absence read settles it: a UID is never used again (A6.5).
 type dependency struct {
-	Resource
+	*Resource
 	asked    bool
 	deleted  time.Duration
 	current  *Read
 	gone     bool
 	conflict bool
-	last     Read
+	last     *Read
 	endedAt  time.Duration
 }
 
-func foldDependency(r Resource) dependency {
+func foldDependency(r *Resource) dependency {
 	d := dependency{Resource: r}
 	if len(r.Deletes) == 0 {
 		return d
 	}
 	d.asked, d.deleted = true, r.Deletes[0].Answered
-	for _, read := range r.Reads {
+	for i := range r.Reads {
+		read := &r.Reads[i]
 		d.last, d.current = read, nil
 		switch {
 		case read.Found == Absent && read.Answered <= d.deadline():
@@ -31,7 +32,7 @@ func foldDependency(r Resource) dependency {
 			d.conflict, d.endedAt = true, read.Answered
 			return d
 		case read.Found == Present:
-			d.current = &read
+			d.current = read
 		}
 	}
 	return d
@@ -50,7 +51,7 @@ func (d *dependency) ended(now time.Duration) (time.Duration, bool) {
 // answer must have shown our object, not being deleted. The UID precondition
 // makes the repetition safe (A6.5); an object that is already being deleted
 // needs none, and a second DELETE could change what happens to its dependents.
-func repeatDelete(r Resource, current *Read) (at time.Duration, due bool) {
+func repeatDelete(r *Resource, current *Read) (at time.Duration, due bool) {
 	if current == nil || current.Deleting {
 		return at, false
 	}

@@ -14,7 +14,7 @@ import (
 // Job controller with a stale cache can still be creating a Pod when its Job
 // disappears.
 type job struct {
-	Resource
+	*Resource
 	census census
 	// deleted is when the first DELETE was answered; the deadline counts from
 	// it, however often the DELETE is repeated.
@@ -33,14 +33,14 @@ type job struct {
 	quietAt   time.Duration
 	twice     bool // a second clean list
 
-	current   *Read           // the Job itself when last seen there
-	owned     []Pod           // by the last list, if it succeeded
-	orphans   []Pod           // by the last successful list: doubt stays
-	childGone map[string]bool // by UID
-	childHere map[string]Read // by UID
+	current   *Read            // the Job itself when last seen there
+	owned     []Pod            // by the last list, if it succeeded
+	orphans   []Pod            // by the last successful list: doubt stays
+	childGone map[string]bool  // by UID
+	childHere map[string]*Read // by UID
 
 	conflict   bool
-	replacedBy Read
+	replacedBy *Read
 	replaced   *Child // set when a child Pod was replaced, not the Job
 
 	settled bool
@@ -49,15 +49,15 @@ type job struct {
 
 // event is one answer in a Job's history.
 type event struct {
-	sent, answered time.Duration
-	read           *Read
-	child          *Child // read is of this child
-	list           *PodList
+	answered time.Duration
+	read     *Read
+	child    *Child // read is of this child
+	list     *PodList
 }
 
 // foldJob reads a Job's history in the order of its answers.
-func foldJob(r Resource, lists []PodList, c census) job {
-	j := job{Resource: r, census: c, podSeen: len(r.Children) > 0, childGone: map[string]bool{}, childHere: map[string]Read{}}
+func foldJob(r *Resource, lists []PodList, c census) job {
+	j := job{Resource: r, census: c, podSeen: len(r.Children) > 0, childGone: map[string]bool{}, childHere: map[string]*Read{}}
 	if len(r.Deletes) == 0 {
 		return j
 	}
@@ -72,21 +72,22 @@ func foldJob(r Resource, lists []PodList, c census) job {
 	return j
 }
 
-func eventsOf(r Resource, lists []PodList) (events []event) {
+func eventsOf(r *Resource, lists []PodList) []event {
+	events := slices.Grow([]event(nil), len(lists))
 	for i := range r.Reads {
 		read := &r.Reads[i]
-		events = append(events, event{read.Sent, read.Answered, read, nil, nil})
+		events = append(events, event{read.Answered, read, nil, nil})
 	}
 	for i := range r.Children {
 		child := &r.Children[i]
 		for k := range child.Reads {
 			read := &child.Reads[k]
-			events = append(events, event{read.Sent, read.Answered, read, child, nil})
+			events = append(events, event{read.Answered, read, child, nil})
 		}
 	}
 	for i := range lists {
 		list := &lists[i]
-		events = append(events, event{list.Sent, list.Answered, nil, nil, list})
+		events = append(events, event{list.Answered, nil, nil, list})
 	}
 	slices.SortStableFunc(events, func(a, b event) int { return cmp.Compare(a.answered, b.answered) })
 	return events
@@ -95,11 +96,11 @@ func eventsOf(r Resource, lists []PodList) (events []event) {
 func (j *job) take(e event) {
 	switch {
 	case e.list != nil:
-		j.takeList(*e.list)
+		j.takeList(e.list)
 	case e.child != nil:
-		j.takeChild(*e.child, *e.read)
+		j.takeChild(e.child, e.read)
 	default:
-		j.takeRead(*e.read)
+		j.takeRead(e.read)
 	}
 }
 
@@ -117,7 +118,7 @@ func (j *job) alive() {
 	j.settled, j.quiet, j.twice = false, false, false
 }
 
-func (j *job) takeRead(read Read) {
+func (j *job) takeRead(read *Read) {
 	j.current = nil
 	switch {
 	case read.Found == Failed:
@@ -127,12 +128,12 @@ func (j *job) takeRead(read Read) {
 	case read.UID != j.Object.UID:
 		j.replace(read, nil)
 	default:
-		j.current, j.confirmed = &read, false
+		j.current, j.confirmed = read, false
 		j.alive()
 	}
 }
 
-func (j *job) takeAbsence(read Read) {
+func (j *job) takeAbsence(read *Read) {
 	if !j.everAbsent {
 		j.everAbsent, j.absentAt = true, read.Answered
 		j.lateWindow = j.Released && !j.podSeen
@@ -142,7 +143,7 @@ func (j *job) takeAbsence(read Read) {
 	}
 }
 
-func (j *job) takeChild(child Child, read Read) {
+func (j *job) takeChild(child *Child, read *Read) {
 	uid := child.Object.UID
 	delete(j.childHere, uid)
 	switch read.Found {
@@ -152,7 +153,7 @@ func (j *job) takeChild(child Child, read Read) {
 		j.childGone[uid] = read.Sent >= j.failedAt
 	case Present:
 		if read.UID != uid {
-			j.replace(read, &child)
+			j.replace(read, child)
 			return
 		}
 		j.childHere[uid] = read
@@ -161,20 +162,21 @@ func (j *job) takeChild(child Child, read Read) {
 	}
 }
 
-func (j *job) takeList(list PodList) {
+func (j *job) takeList(list *PodList) {
 	j.owned = nil
 	if list.Failed {
 		j.fail(list.Answered)
 		return
 	}
 	j.orphans = nil
-	for _, p := range list.Pods {
+	for i := range list.Pods {
+		p := &list.Pods[i]
 		j.podSeen = j.podSeen || ownedBy(p, j.Resource)
 		switch {
 		case ownedBy(p, j.Resource):
-			j.owned = append(j.owned, p)
+			j.owned = append(j.owned, *p)
 		case j.census.orphanOf(p, j.Resource):
-			j.orphans = append(j.orphans, p)
+			j.orphans = append(j.orphans, *p)
 		}
 	}
 	if len(j.owned)+len(j.orphans) > 0 {
@@ -186,7 +188,7 @@ func (j *job) takeList(list PodList) {
 
 // takeQuiet counts a list without a Pod of this Job, if it was sent after the
 // Job was read absent.
-func (j *job) takeQuiet(list PodList) {
+func (j *job) takeQuiet(list *PodList) {
 	switch {
 	case !j.confirmed || list.Sent < j.since:
 	case !j.quiet:
@@ -229,7 +231,7 @@ func (j *job) settle(at time.Duration) {
 	j.settled, j.endedAt = true, at
 }
 
-func (j *job) replace(read Read, child *Child) {
+func (j *job) replace(read *Read, child *Child) {
 	j.conflict, j.replacedBy, j.replaced, j.endedAt = true, read, child, read.Answered
 }
 

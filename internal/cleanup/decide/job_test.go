@@ -170,7 +170,7 @@ func TestJobHistories(t *testing.T) {
 // barrier rests on are counted from there.
 func TestA6_4_EndOfAConflict(t *testing.T) {
 	row := api(deleted(second), reads(there(2*second, other), absent(4*second)))
-	j := foldJob(row, []PodList{pods(5 * second), pods(7 * second)}, newCensus(state(0, resources(row))))
+	j := foldJob(&row, []PodList{pods(5 * second), pods(7 * second)}, newCensus(state(0, resources(row))))
 	if at, over := j.ended(8 * second); !over || at != 2*second || j.gone() {
 		t.Errorf("ended %v at %s, gone %v", over, at, j.gone())
 	}
@@ -181,7 +181,7 @@ func TestA6_4_EndOfAConflict(t *testing.T) {
 func TestA6_3_EndOfASettledJob(t *testing.T) {
 	row := api(deleted(second), reads(absent(2*second)))
 	fold := func(row Resource, list ...PodList) job {
-		return foldJob(row, append([]PodList{pods(3 * second), pods(5 * second)}, list...), newCensus(state(0, resources(row))))
+		return foldJob(&row, append([]PodList{pods(3 * second), pods(5 * second)}, list...), newCensus(state(0, resources(row))))
 	}
 	j := fold(row, pods(9*second))
 	if at, over := j.ended(10 * second); !over || at != 5*second || !j.gone() {
@@ -211,8 +211,9 @@ func TestA6_3_WhoseOrphan(t *testing.T) {
 		{"another run's nonce", with(nonceOnly, func(p *Pod) { p.Nonce = "ffff" }), false, false},
 		{"no nonce", with(nonceOnly, func(p *Pod) { p.Nonce = "" }), false, false},
 	} {
-		c := newCensus(state(0, resources(api(), worker)))
-		if a, w := c.orphanOf(row.pod, api()), c.orphanOf(row.pod, worker); a != row.api || w != row.worker {
+		first := api()
+		c := newCensus(state(0, resources(first, worker)))
+		if a, w := c.orphanOf(&row.pod, &first), c.orphanOf(&row.pod, &worker); a != row.api || w != row.worker {
 			t.Errorf("%s: api %v, worker %v", row.name, a, w)
 		}
 	}
