@@ -23,7 +23,11 @@ type left struct {
 // a fresh one, or, while again is positive, one that is itself interrupted so.
 // It returns how many disks there were.
 func (e *Explorer) Interrupt(image *Image, world *World, expect evidence.Expectation, again int) (int, error) {
-	found, err := e.crashes(image, world, expect)
+	return e.interrupt(image, world, &loads{expect: expect, by: map[string]*Image{}}, again)
+}
+
+func (e *Explorer) interrupt(image *Image, world *World, loaded *loads, again int) (int, error) {
+	found, err := e.crashes(image, world, loaded)
 	if err != nil {
 		return 0, err
 	}
@@ -38,7 +42,7 @@ func (e *Explorer) Interrupt(image *Image, world *World, expect evidence.Expecta
 			e.Judge(l.image, l.world, 0)
 			continue
 		}
-		n, err := e.Interrupt(l.image, l.world, expect, again-1)
+		n, err := e.interrupt(l.image, l.world, loaded, again-1)
 		if err != nil {
 			return 0, err
 		}
@@ -49,18 +53,18 @@ func (e *Explorer) Interrupt(image *Image, world *World, expect evidence.Expecta
 
 // crashes plays one cleanup with its real record, and takes every disk that a crash
 // of it can leave, each once in each world.
-func (e *Explorer) crashes(image *Image, world *World, expect evidence.Expectation) ([]left, error) {
+func (e *Explorer) crashes(image *Image, world *World, loaded *loads) ([]left, error) {
 	disk := image.Disk.Killed()
 	dir, err := evidence.Open(disk, root)
 	if err != nil {
 		return nil, fmt.Errorf("opening an image: %w", err)
 	}
 	defer func() { _ = dir.Close() }()
-	if _, err := dir.Load(expect); err != nil {
+	if _, err := dir.Load(loaded.expect); err != nil {
 		return nil, fmt.Errorf("loading an image: %w", err)
 	}
 	var found []left
-	seen, loaded := map[uint64]bool{}, loads{expect: expect, by: map[string]*Image{}}
+	seen := map[uint64]bool{}
 	w := world.Clone()
 	look := func(durabletest.Op) {
 		for state := range disk.CrashStatesBut(func(name string) bool { return name == evidence.ObservationsDirectory }) {
@@ -85,10 +89,11 @@ func (e *Explorer) crashes(image *Image, world *World, expect evidence.Expectati
 	return found, record.Close()
 }
 
-// loads lets the real loader read the disks of one interrupted cleanup, which
-// differ in nothing but what that cleanup has written. What lies in its directory
-// is never parsed (A5.7), so disks that differ in those contents alone are read
-// once; that this is so is checked by reading every eighth of them all the same.
+// loads lets the real loader read the disks of one interrupted cleanup, and of those
+// that are interrupted after it, which differ in nothing but what these have written.
+// What lies in the directory of a cleanup is never parsed (A5.7), so disks that differ
+// in those contents alone are read once; that this is so is checked by reading every
+// eighth of them all the same.
 type loads struct {
 	expect evidence.Expectation
 	by     map[string]*Image

@@ -4,10 +4,12 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"io"
 	"iter"
 	"maps"
 	"path"
 	"slices"
+	"strings"
 )
 
 // Killed returns what is left when only the process dies: everything that it
@@ -231,20 +233,25 @@ func (f *FS) Outline(rename func(path string) string, unread func(path string) b
 func same(path string) string { return path }
 
 func (f *FS) fingerprint(rename func(string) string, unread func(string) bool) string {
-	var entries []string
+	type entry struct {
+		at, head string
+		node     *inode
+	}
+	var entries []entry
 	f.eachDirectory(func(at string, d *inode) {
 		for name, n := range d.entries {
-			entry := fmt.Sprintf("%q %d %v %d", rename(path.Join(at, name)), n.number, n.mode, n.uid)
-			if !unread(path.Join(at, name)) {
-				entry += fmt.Sprintf(" %d %s", len(n.content), n.content)
-			}
-			entries = append(entries, entry)
+			at := path.Join(at, name)
+			entries = append(entries, entry{at, fmt.Sprintf("%q %d %v %d", rename(at), n.number, n.mode, n.uid), n})
 		}
 	})
-	slices.Sort(entries)
+	slices.SortFunc(entries, func(a, b entry) int { return strings.Compare(a.head, b.head) })
 	sum := sha256.New()
-	for _, entry := range entries {
-		sum.Write([]byte(entry))
+	for _, e := range entries {
+		_, _ = io.WriteString(sum, e.head)
+		if !unread(e.at) {
+			_, _ = fmt.Fprintf(sum, " %d ", len(e.node.content))
+			sum.Write(e.node.content)
+		}
 	}
 	return hex.EncodeToString(sum.Sum(nil))
 }
