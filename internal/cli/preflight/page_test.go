@@ -1,6 +1,7 @@
 package preflight
 
 import (
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -12,6 +13,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/holdfast-project/holdfast/internal/evidence"
+	"github.com/holdfast-project/holdfast/internal/kube"
 )
 
 const (
@@ -140,6 +142,40 @@ func TestPagesQuoteWhatIsSaid(t *testing.T) {
 		if quoted < 5 {
 			t.Errorf("%s quotes only %d phrases", name, quoted)
 		}
+	}
+}
+
+// A8.2: a question to the cluster that gets no answer has a row on the page of the
+// command that asks it, and the page says how long the answer to a create is awaited.
+func TestPagesKnowEachUnansweredQuestion(t *testing.T) {
+	asked := regexp.MustCompile(`r\.unanswered\([^"\n]*"([^"]+)"`)
+	verb := regexp.MustCompile(`%\w`)
+	files, err := filepath.Glob(filepath.Join("..", "..", "preflight", "*.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	questions := 0
+	for _, file := range files {
+		source, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		name := preflightPage
+		if filepath.Base(file) == "resume.go" {
+			name = resumePage
+		}
+		for _, question := range asked.FindAllStringSubmatch(string(source), -1) {
+			questions++
+			if quoted := "`" + verb.ReplaceAllString(question[1], "…") + "`"; !strings.Contains(page(t, name), quoted) {
+				t.Errorf("%s does not say what to do when %q gets no answer", name, question[1])
+			}
+		}
+	}
+	if questions < 10 {
+		t.Errorf("only %d questions are asked", questions)
+	}
+	if wait := fmt.Sprintf("%.0f s", kube.CreateWait.Seconds()); !strings.Contains(page(t, preflightPage), wait) {
+		t.Errorf("%s does not say that a create is waited for %s", preflightPage, wait)
 	}
 }
 
