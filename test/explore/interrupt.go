@@ -121,25 +121,29 @@ func (l *loads) develop(disk *durabletest.FS, hash uint64) *Image {
 	return image
 }
 
-// Interrupts interrupts the cleanup in about so many of the album's thin worlds, and
+// Interrupts interrupts the cleanup in about so many of each album's thin worlds, and
 // in the first of them and in some of the last, whose evidence says most, the cleanup
-// after that as well, if again is 1.
-func (e *Explorer) Interrupts(album *Album, expect evidence.Expectation, about, again int) (disks int, err error) {
-	starts, _ := e.sample(album, about)
+// after that as well, if again is 1. These are a hundred times the work, and are begun
+// first: whatever is begun last is waited for on one processor.
+func (e *Explorer) Interrupts(albums []*Album, expect evidence.Expectation, about, again int) (disks int, err error) {
 	var mu sync.Mutex
-	var work []func()
-	for i, s := range starts {
-		depth := 0
-		if i == 0 || i > len(starts)*9/10 && i%4 == 0 {
-			depth = again
+	var once, twice []func()
+	for _, album := range albums {
+		starts, _ := e.sample(album, about)
+		for i, s := range starts {
+			interrupt := func(again int) {
+				n, failure := e.Interrupt(s.image, s.world, expect, again)
+				mu.Lock()
+				defer mu.Unlock()
+				disks, err = disks+n, errors.Join(err, failure)
+			}
+			if i == 0 || i > len(starts)*9/10 && i%4 == 0 {
+				twice = append(twice, func() { interrupt(again) })
+			} else {
+				once = append(once, func() { interrupt(0) })
+			}
 		}
-		work = append(work, func() {
-			n, failure := e.Interrupt(s.image, s.world, expect, depth)
-			mu.Lock()
-			defer mu.Unlock()
-			disks, err = disks+n, errors.Join(err, failure)
-		})
 	}
-	sideBySide(work)
+	sideBySide(append(twice, once...))
 	return disks, err
 }
