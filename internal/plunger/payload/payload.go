@@ -15,6 +15,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
+	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -32,13 +33,18 @@ import (
 // Key is the name of the value in the Secret.
 const Key = "release"
 
-// maxJSON bounds a decompressed payload: a Secret holds at most 1 MiB, and text
-// of charts shrinks to a tenth; more than this is no release.
-const maxJSON = 64 << 20
+// A Secret holds at most 1 MiB of base64, and text of charts shrinks to a tenth. Whoever
+// may write a Secret could otherwise store a kilobyte for each megabyte that is unpacked,
+// and two bytes for each empty object that is decoded to hundreds.
+const (
+	maxJSON   = 16 << 20
+	maxValues = 200_000
+)
 
 // The errors say what is wrong without quoting any of it.
 var (
 	errEncoding = errors.New("it is not base64 of gzip of JSON")
+	errLarge    = fmt.Errorf("unpacked it is larger than %d MiB or has more than %d values, which no release has", maxJSON>>20, maxValues)
 	errHelm     = errors.New("the storage code of Helm cannot decode it")
 	errChanged  = errors.New("rewriting it would change more than its status")
 )
@@ -59,6 +65,11 @@ func WithStatus(content []byte, status string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	before.Info.Status = common.Status(status)
+	want, err := digest(before)
+	if err != nil {
+		return nil, err
+	}
 	text, err := unpack(content)
 	if err != nil {
 		return nil, err
@@ -75,11 +86,24 @@ func WithStatus(content []byte, status string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	before.Info.Status = common.Status(status)
-	if !same(before, after) {
+	got, err := digest(after)
+	if err != nil {
+		return nil, err
+	}
+	if got != want {
 		return nil, errChanged
 	}
 	return rewritten, nil
+}
+
+// digest is of the release as Helm would store it. Two of them are compared instead of
+// two releases, so that only one is in memory.
+func digest(r *release.Release) (sum [sha256.Size]byte, err error) {
+	text, err := json.Marshal(r)
+	if err != nil {
+		return sum, errHelm
+	}
+	return sha256.Sum256(text), nil
 }
 
 // replaceStatus changes the one value in the two objects around it and keeps
@@ -102,19 +126,13 @@ func replaceStatus(text []byte, status string) ([]byte, error) {
 	return text, nil
 }
 
-// same compares two releases as Helm would store them.
-func same(a, b *release.Release) bool {
-	left, err := json.Marshal(a)
-	if err != nil {
-		return false
-	}
-	right, err := json.Marshal(b)
-	return err == nil && bytes.Equal(left, right)
-}
-
 // decode lets Helm's Secret driver read the content, exactly as helm-controller
-// will: the driver's codec is not exported, but the driver takes any client.
+// will: the driver's codec is not exported, but the driver takes any client. It knows
+// no bound, so the size is looked at first.
 func decode(content []byte) (*release.Release, error) {
+	if _, err := unpack(content); err != nil {
+		return nil, err
+	}
 	stored := driver.NewSecrets(oneSecret{content: content})
 	got, err := stored.Get(Key)
 	if err != nil {
@@ -138,9 +156,38 @@ func (s oneSecret) Get(context.Context, string, metav1.GetOptions) (*corev1.Secr
 	return &corev1.Secret{Data: map[string][]byte{Key: s.content}}, nil
 }
 
-// unpack undoes base64 and gzip. Records from before Helm compressed them are
-// plain JSON, as in Helm's own decoder.
+// unpack undoes base64 and gzip, within the bounds.
 func unpack(content []byte) ([]byte, error) {
+	text, err := decompress(content)
+	if err != nil {
+		return nil, err
+	}
+	if len(text) > maxJSON || values(text) > maxValues {
+		return nil, errLarge
+	}
+	return text, nil
+}
+
+// values counts the bytes of a JSON text, its words left out, that a value can follow;
+// so it is never less than the number of values but the first.
+func values(text []byte) (n int) {
+	word := false
+	for i := 0; i < len(text); i++ {
+		switch b := text[i]; {
+		case word && b == '\\':
+			i++ // what it escapes may be a quotation mark
+		case b == '"':
+			word = !word
+		case !word && (b == ',' || b == ':' || b == '[' || b == '{'):
+			n++
+		}
+	}
+	return n
+}
+
+// decompress undoes base64 and gzip, and ends one byte after the bound. Records from
+// before Helm compressed them are plain JSON, as in Helm's own decoder.
+func decompress(content []byte) ([]byte, error) {
 	raw, err := base64.StdEncoding.DecodeString(string(content))
 	if err != nil {
 		return nil, errEncoding
@@ -153,7 +200,7 @@ func unpack(content []byte) ([]byte, error) {
 		return nil, errEncoding
 	}
 	text, err := io.ReadAll(io.LimitReader(reader, maxJSON+1))
-	if err != nil || len(text) > maxJSON {
+	if err != nil {
 		return nil, errEncoding
 	}
 	return text, nil

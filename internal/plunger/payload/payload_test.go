@@ -7,6 +7,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"io"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -129,6 +130,45 @@ func TestUndecodableIsRefusedWithoutQuotingIt(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// B10.3: a few hundred kilobytes in a Secret can be hundreds of megabytes unpacked, and
+// thousands of times the decoded values. They are refused before Helm's decoder, which
+// knows no bound, makes them.
+func TestBombIsNotUnpacked(t *testing.T) {
+	for name, text := range map[string]string{
+		"text":   stored + strings.Repeat(" ", 256<<20),
+		"values": strings.Replace(stored, "1.0}", "["+strings.Repeat(`{"":0},`, 70_000)+"0]}", 1),
+	} {
+		t.Run("B10.3 "+name, func(t *testing.T) {
+			content := packed(t, text)
+			if len(content) > 512<<10 {
+				t.Fatalf("%d bytes fit in no Secret", len(content))
+			}
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			_, first := payload.Status(content)
+			_, second := payload.WithStatus(content, "failed")
+			runtime.ReadMemStats(&after)
+			for _, err := range []error{first, second} {
+				if err == nil || !strings.Contains(err.Error(), "larger than") {
+					t.Errorf("it is refused with %v", err)
+				}
+			}
+			if made := (after.TotalAlloc - before.TotalAlloc) >> 20; made > 256 {
+				t.Errorf("%d MiB were allocated to refuse it twice", made)
+			}
+		})
+	}
+}
+
+// B10.3: what is large and no bomb is a release all the same: only bytes outside of
+// words count as values.
+func TestLargeTextIsNoBomb(t *testing.T) {
+	text := strings.Replace(stored, "Install complete", strings.Repeat(`[{,:\\\"`, 100_000), 1)
+	if _, err := payload.WithStatus(packed(t, text), "failed"); err != nil {
+		t.Error(err)
 	}
 }
 
