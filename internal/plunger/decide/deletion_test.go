@@ -64,7 +64,9 @@ func TestDeletedAndFenced(t *testing.T) {
 
 		{"B5.6 proven", gone(stored(), released("UninstallSucceeded")), want{verb: decide.DropFence}},
 		{"B5.6 proven, in the drain", gone(draining, stored(), released("UninstallSucceeded")), want{verb: decide.DropFence}},
-		{"B5.6 success of an older generation is none", gone(stored(), released("UninstallSucceeded"), func(in *decide.Input) { in.Release.Status.Released.ObservedGeneration-- }), want{decide.DropFence, decide.UninstallUnproven}},
+		{"B5.6 success of before the delete is none", gone(stored(), released("UninstallSucceeded"), older(61*time.Second)), want{decide.DropFence, decide.UninstallUnproven}},
+		{"B5.6 success since the delete, edited meanwhile", gone(stored(), released("UninstallSucceeded"), older(60*time.Second)), want{verb: decide.DropFence}},
+		{"B5.6 success since the delete and before our request is none", gone(stored(), asked(1, now), released("UninstallSucceeded"), older(31*time.Second)), want{decide.DropFence, decide.UninstallUnproven}},
 		{"B5.6 success from before our request is none", gone(stored(), asked(1, now), released("UninstallSucceeded"), func(in *decide.Input) { in.Release.Status.Released.LastTransition = now.Add(-31 * time.Second) }), want{decide.DropFence, decide.UninstallUnproven}},
 		{"B5.6 clocks may differ by half a minute", gone(stored(), asked(1, now), released("UninstallSucceeded"), func(in *decide.Input) { in.Release.Status.Released.LastTransition = now.Add(-30 * time.Second) }), want{verb: decide.DropFence}},
 		{"B5.6 success told with status True is none", gone(stored(), released("UninstallSucceeded"), func(in *decide.Input) { in.Release.Status.Released.Status = "True" }), want{decide.DropFence, decide.UninstallUnproven}},
@@ -78,6 +80,8 @@ func TestDeletedAndFenced(t *testing.T) {
 
 		{"B5.5 failing, with history: retried by itself", gone(stored("1:uninstalling"), released("UninstallFailed")), want{verb: decide.Wait}},
 		{"B5.5 failing, storage emptied", gone(stored(), released("UninstallFailed")), want{verb: decide.Wait}},
+		{"B5.5 its wait cut off by a newer pass, storage emptied", gone(stored(), released("HealthCheckCanceled")), want{verb: decide.Wait}},
+		{"B5.9 nor does a wait that was cut off give way", gone(asked(3, now), stored("1:uninstalling"), released("HealthCheckCanceled")), want{verb: decide.Wait}},
 		{"B5.5 failing, storage emptied, no history", gone(noHistory, stored(), released("UninstallFailed")), want{verb: decide.Wait}},
 		{"B5.5 failed in an older generation is not failing", gone(noHistory, stored("1:failed"), released("UninstallFailed"), func(in *decide.Input) { in.Release.Status.Released.ObservedGeneration-- }), want{verb: decide.FillStatus}},
 
@@ -203,5 +207,13 @@ func TestUnprovenSaysWhatRemains(t *testing.T) {
 				t.Errorf("%s: %q is not in %q", name, say, got.Events[0].Message)
 			}
 		}
+	}
+}
+
+// older makes what was told of Released that of an earlier generation, so long ago.
+func older(ago time.Duration) edit {
+	return func(in *decide.Input) {
+		in.Release.Status.Released.ObservedGeneration--
+		in.Release.Status.Released.LastTransition = now.Add(-ago)
 	}
 }

@@ -41,6 +41,10 @@ const (
 const (
 	uninstallSucceeded = "UninstallSucceeded"
 	uninstallFailed    = "UninstallFailed"
+	// waitCanceled is what helm-controller 1.5 and later say in that place where its
+	// feature CancelHealthCheckOnNewRevision ended the wait of an uninstall for a newer
+	// pass. Helm may have emptied the storage by then.
+	waitCanceled = "HealthCheckCanceled"
 )
 
 // current reports whether the condition was written for the release's present
@@ -139,7 +143,7 @@ func (r Release) failing() bool {
 }
 
 func (r Release) uninstallFailed(c Condition) bool {
-	return c.Status == "False" && c.Reason == uninstallFailed && r.current(c)
+	return c.Status == "False" && (c.Reason == uninstallFailed || c.Reason == waitCanceled) && r.current(c)
 }
 
 // clockTolerance is by how much the clocks of two Pods may differ when the time
@@ -154,11 +158,16 @@ func (r Release) uninstallFailed(c Condition) bool {
 const clockTolerance = 30 * time.Second
 
 // uninstalled reports whether helm-controller says that it uninstalled the
-// release, in the present generation and not before our last request: the
-// lift and the delete make a generation, a request only has its time (B5.6).
+// release, in the present generation or since the delete, and not before our last
+// request: the lift and the delete make a generation, a request only has its time (B5.6).
+//
+// Somebody may edit the release while its uninstall runs, to disable a hook that
+// hangs for example. The success is told for the generation that the pass began with,
+// and the pass of the next one finds nothing to do and tells nothing.
 func (r Release) uninstalled() bool {
 	released := r.Status.Released
-	if released.Status != "False" || released.Reason != uninstallSucceeded || !r.current(released) || r.assumed() {
+	if released.Status != "False" || released.Reason != uninstallSucceeded || r.assumed() ||
+		!r.current(released) && released.LastTransition.Before(r.DeletionTimestamp) {
 		return false
 	}
 	if r.ReminderCount() == 0 {
