@@ -202,7 +202,11 @@ func releaseFence(ctx context.Context, objects *kube.Objects, namespace, name st
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(out, "%s: %d copies of the fence removed\n", release.Ref(), outcome.Removed)
+	lost := ""
+	if outcome.Unanswered {
+		lost = "; a request got no answer and may have been carried out; none is left"
+	}
+	_, err = fmt.Fprintf(out, "%s: %d copies of the fence removed%s\n", release.Ref(), outcome.Removed, lost)
 	return err
 }
 

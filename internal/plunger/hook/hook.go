@@ -115,7 +115,7 @@ func (r *run) sweep(ctx context.Context, carrying []decide.Release) error {
 	var failed error
 	for _, release := range carrying {
 		outcome, err := r.releaser.LetGo(ctx, release.Namespace, release.Name, release.UID)
-		if outcome.Lifted || outcome.Removed > 0 {
+		if outcome.Lifted || outcome.Removed > 0 || outcome.Unanswered && err == nil {
 			r.say("%s", told(outcome))
 		}
 		failed = errors.Join(failed, err)
@@ -136,8 +136,11 @@ func told(outcome unfence.Outcome) string {
 	switch {
 	case outcome.Lifted:
 		line.WriteString("; lifted flux-plunger's suspension")
-	case release.Suspended():
+	case release.Suspended() && release.Suspension() != decide.Ours:
 		line.WriteString("; left its suspension, which another manager wants")
+	}
+	if outcome.Unanswered {
+		line.WriteString("; a request got no answer, and may have been carried out")
 	}
 	return line.String()
 }

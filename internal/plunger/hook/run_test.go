@@ -316,6 +316,33 @@ func TestFailuresOfAMoment(t *testing.T) {
 	}
 }
 
+// B7.2, B9.1(b): a release whose last write got no answer is named like every other that
+// is let go, whether that write has ended it or only taken the fence.
+func TestLostAnswerIsNamed(t *testing.T) {
+	t.Parallel()
+	for name, terminating := range map[string]bool{"live": false, "terminating": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newSite(t, "lost-"+name, nil)
+			s.deployment()
+			s.release("hr")
+			s.apply("hr", "flux-plunger", fenceOnly)
+			want := "let go of HelmRelease lost-live/hr, which is not being deleted"
+			if terminating {
+				s.must(s.merge("hr", `{"metadata":{"finalizers":["`+contract.Fence+`"]}}`))
+				s.must(s.remove("hr"))
+				want = "let go of HelmRelease lost-terminating/hr before helm-controller uninstalled it"
+			}
+			s.planned = errLost
+			s.first(http.MethodPatch, "/helmreleases/hr", func() error { return errLost })
+			s.must(s.hook())
+			if said := s.said.String(); strings.Count(said, want) != 1 || !strings.Contains(said, "a request got no answer") {
+				t.Errorf("it said:\n%s", said)
+			}
+		})
+	}
+}
+
 // B7.4: a fence that cannot be removed fails the hook after the sweep, and is
 // named; the Lease stays.
 func TestPatchDenied(t *testing.T) {

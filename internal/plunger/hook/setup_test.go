@@ -169,6 +169,9 @@ func (s *site) hook(edits ...func(*hook.Config)) error {
 // errBusy stands for the answer of an API server that has no time.
 var errBusy = errors.New("too many requests")
 
+// errLost is the loss of an answer: the request arrives.
+var errLost = errors.New("the answer is lost")
+
 type tapped struct {
 	site *site
 	next http.RoundTripper
@@ -182,6 +185,12 @@ func (t tapped) RoundTrip(request *http.Request) (*http.Response, error) {
 		switch err := before(request); {
 		case errors.Is(err, errBusy):
 			return &http.Response{StatusCode: http.StatusTooManyRequests, Header: http.Header{}, Body: http.NoBody, Request: request}, nil
+		case errors.Is(err, errLost):
+			answer, sent := t.next.RoundTrip(request)
+			if sent == nil {
+				sent = answer.Body.Close()
+			}
+			return nil, errors.Join(err, sent)
 		case err != nil:
 			return nil, err
 		}

@@ -56,6 +56,9 @@ type Outcome struct {
 	Lifted bool
 	// Removed is the number of copies of the fence that were removed.
 	Removed int
+	// Unanswered is true when a write got no answer, and so was carried out or not:
+	// beside a nil error nothing of ours is left all the same.
+	Unanswered bool
 }
 
 // LetGo lets the HelmRelease of this UID go. One that is gone, or that has
@@ -98,6 +101,8 @@ func (u Releaser) attempt(ctx context.Context, namespace, name, uid string, outc
 			return nil
 		}
 		if err != nil {
+			var unknown *kube.UnknownOutcome
+			outcome.Unanswered = outcome.Unanswered || errors.As(err, &unknown)
 			return err
 		}
 		outcome.count(next)

@@ -5,9 +5,11 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"strings"
 	"testing"
 
 	"github.com/holdfast-project/holdfast/internal/kube"
+	"github.com/holdfast-project/holdfast/internal/plunger/decide"
 	"github.com/holdfast-project/holdfast/internal/plunger/walk"
 )
 
@@ -37,6 +39,37 @@ func TestB6_6_AWriteThatWasNotSentIsNotUnknown(t *testing.T) {
 		if err == nil || errors.As(err, &notSent) != row.notSent || w.Ledger.Definite() != row.notSent || network.writes == 0 {
 			t.Errorf("%s: %d writes, definite: %t, %v", name, network.writes, w.Ledger.Definite(), err)
 		}
+	}
+}
+
+// B9.1, B8.3: a release that is let go of unproven is named although the write that did
+// it got no answer: if it was carried out there is nothing left to look at.
+func TestB9_1_ALostAnswerIsToldOf(t *testing.T) {
+	cuts := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }))
+	defer cuts.Close()
+	to, err := url.Parse(cuts.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	network := &diverted{server: &server{deleted: true}, to: to.Host}
+	w := walker(t, network, repairing())
+	for range 2 {
+		c := &walk.Case{Namespace: "ns", Name: "app"}
+		if err := w.Look(t.Context(), c); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := w.Walk(t.Context(), c); err == nil {
+			t.Error("it is not tried again")
+		}
+	}
+	var unproven []string
+	for _, note := range network.told {
+		if strings.HasPrefix(note, string(decide.UninstallUnproven)+": ") {
+			unproven = append(unproven, note)
+		}
+	}
+	if network.writes != 2 || len(unproven) != 1 || !strings.Contains(unproven[0], "helm uninstall app") {
+		t.Errorf("%d writes, told %q", network.writes, network.told)
 	}
 }
 

@@ -35,10 +35,12 @@ const (
 // looked at here is what is asked and told, never what a write does.
 type server struct {
 	suspended, fenced bool
-	payload, version  string
-	refuse            map[string]int
-	sent              []string
-	told              []string
+	// deleted: after three requests that helm-controller handled in vain.
+	deleted          bool
+	payload, version string
+	refuse           map[string]int
+	sent             []string
+	told             []string
 }
 
 func (s *server) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -78,12 +80,16 @@ func (s *server) release() string {
 	if s.fenced {
 		finalizers += `,"` + contract.Fence + `"`
 	}
+	deleted := ""
+	if s.deleted {
+		finalizers, deleted = `"`+contract.Fence+`"`, `"deletionTimestamp":"2026-11-29T12:00:00Z",`
+	}
 	if s.suspended {
 		managed = `{"manager":"flux-plunger","operation":"Apply","fieldsV1":{"f:spec":{"f:suspend":{}}}}`
 	}
-	return fmt.Sprintf(`{"apiVersion":"helm.toolkit.fluxcd.io/v2","kind":"HelmRelease","metadata":{"namespace":"ns","name":"app","uid":"release","resourceVersion":"7","generation":2,`+
-		`"annotations":{"flux-plunger.cozystack.io/last-processed-uid":"secret@2"},"finalizers":[%s],"managedFields":[%s]},"spec":{"suspend":%t},"status":{"observedGeneration":2,"storageNamespace":"ns",`+
-		`"conditions":[{"type":"Ready","status":"False","reason":"UpgradeFailed","message":"\"app\" has no deployed releases","observedGeneration":2}]}}`, finalizers, managed, s.suspended)
+	return fmt.Sprintf(`{"apiVersion":"helm.toolkit.fluxcd.io/v2","kind":"HelmRelease","metadata":{"namespace":"ns","name":"app","uid":"release","resourceVersion":"7","generation":2,%s`+
+		`"annotations":{"flux-plunger.cozystack.io/last-processed-uid":"secret@2","flux-plunger.cozystack.io/reminders":"3"},"finalizers":[%s],"managedFields":[%s]},"spec":{"suspend":%t},"status":{"observedGeneration":2,"storageNamespace":"ns",`+
+		`"conditions":[{"type":"Ready","status":"False","reason":"UpgradeFailed","message":"\"app\" has no deployed releases","observedGeneration":2}]}}`, deleted, finalizers, managed, s.suspended)
 }
 
 func (s *server) count(sent string) (n int) {

@@ -247,6 +247,11 @@ func (w *Walker) settle(ctx context.Context, c *Case, action decide.Action, err 
 		if errors.As(err, &unknown) {
 			w.Ledger.unknown.Store(true)
 			c.Memory = c.Memory.Unanswered(action)
+			if action.Verb == decide.DropFence {
+				// If it was carried out the release may be gone, and nothing would ever
+				// name it (B9.1); if not, the next look decides the same.
+				w.report(ctx, c, action)
+			}
 		}
 		w.failed(ctx, c, action, err)
 		return 0, false, err
