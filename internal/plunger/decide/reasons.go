@@ -95,3 +95,8 @@ func (r Reason) Repeat() time.Duration {
 		return 0
 	}
 }
+
+// SeveralCauses reports whether the reason has causes that follow one another in one
+// generation: a role that is given, and then a payload that cannot be decoded. Each
+// is told of, or whoever mended the first would see nothing of the next (B4.1b).
+func (r Reason) SeveralCauses() bool { return r == StorageRefused }

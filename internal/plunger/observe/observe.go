@@ -2,8 +2,8 @@
 // and metrics.
 //
 // Its invariant: an event has a reason from the one list in package decide, is
-// told once per generation of its object, or again only after the time that the
-// list allows (B2.4, B5.4, B8.3), and is written straight to the API server, so
+// told once per generation of its object, a refusal once for each of its causes,
+// or again only after the time that the list allows (B2.4, B5.4, B8.3), and is written straight to the API server, so
 // that it also arrives when the manager has stopped (B6.3). Telling never
 // changes what is done: an event that cannot be written is logged.
 //
@@ -12,6 +12,8 @@ package observe
 
 import (
 	"context"
+	"hash/fnv"
+	"slices"
 	"sync"
 	"time"
 
@@ -51,6 +53,23 @@ type tellings struct {
 type telling struct {
 	generation int64
 	at         time.Time
+	// causes are digests of what was told, of a reason that has several.
+	causes []uint64
+}
+
+// mostCauses bounds what is told of one generation: a cause can name what changes
+// all the time, as the HelmReleases that claim the same release.
+const mostCauses = 5
+
+// another reports whether this is a cause that was not told yet.
+func (t telling) another(event decide.Event) bool {
+	return event.Reason.SeveralCauses() && len(t.causes) < mostCauses && !slices.Contains(t.causes, digest(event.Message))
+}
+
+func digest(message string) uint64 {
+	sum := fnv.New64a()
+	_, _ = sum.Write([]byte(message))
+	return sum.Sum64()
 }
 
 // NewTeller returns a Teller that signs with the instance's name, the Pod's.
@@ -67,7 +86,7 @@ func (t *Teller) Wanted(r decide.Release, events []decide.Event, now time.Time) 
 	for _, event := range events {
 		last, known := t.about(r)[event.Reason]
 		repeat := event.Reason.Repeat()
-		if !known || last.generation != r.Generation && repeat == 0 || repeat > 0 && now.Sub(last.at) >= repeat {
+		if !known || last.generation != r.Generation && repeat == 0 || repeat > 0 && now.Sub(last.at) >= repeat || last.another(event) {
 			wanted = append(wanted, event)
 		}
 	}
@@ -79,7 +98,7 @@ func (t *Teller) Tell(ctx context.Context, r decide.Release, events []decide.Eve
 	for i, event := range events {
 		// Events are named by their time, and two of one name are one.
 		now := now.Add(time.Duration(i))
-		t.remember(r, event.Reason, now)
+		t.remember(r, event, now)
 		t.metrics.told(event.Reason)
 		object := gather.HelmReleases().At(r.Namespace, r.Name)
 		object.UID = r.UID
@@ -104,7 +123,7 @@ func (t *Teller) about(r decide.Release) map[decide.Reason]telling {
 	return nil
 }
 
-func (t *Teller) remember(r decide.Release, reason decide.Reason, now time.Time) {
+func (t *Teller) remember(r decide.Release, event decide.Event, now time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	of := t.about(r)
@@ -112,7 +131,14 @@ func (t *Teller) remember(r decide.Release, reason decide.Reason, now time.Time)
 		of = map[decide.Reason]telling{}
 		t.told[r.Ref()] = tellings{uid: r.UID, of: of}
 	}
-	of[reason] = telling{generation: r.Generation, at: now}
+	var causes []uint64
+	if last := of[event.Reason]; last.generation == r.Generation {
+		causes = last.causes
+	}
+	if event.Reason.SeveralCauses() {
+		causes = append(causes, digest(event.Message))
+	}
+	of[event.Reason] = telling{generation: r.Generation, at: now, causes: causes}
 }
 
 // Forget drops what was told about the object of this name ("namespace/name"),
