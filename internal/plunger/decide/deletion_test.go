@@ -64,6 +64,7 @@ func TestDeletedAndFenced(t *testing.T) {
 
 		{"B5.6 proven", gone(stored(), released("UninstallSucceeded")), want{verb: decide.DropFence}},
 		{"B5.6 proven, in the drain", gone(draining, stored(), released("UninstallSucceeded")), want{verb: decide.DropFence}},
+		{"B5.6 success of the present generation, by a clock that is behind", gone(stored(), released("UninstallSucceeded"), func(in *decide.Input) { in.Release.Status.Released.LastTransition = now.Add(-time.Hour) }), want{verb: decide.DropFence}},
 		{"B5.6 success of before the delete is none", gone(stored(), released("UninstallSucceeded"), older(61*time.Second)), want{decide.DropFence, decide.UninstallUnproven}},
 		{"B5.6 success since the delete, edited meanwhile", gone(stored(), released("UninstallSucceeded"), older(60*time.Second)), want{verb: decide.DropFence}},
 		{"B5.6 success since the delete and before our request is none", gone(stored(), asked(1, now), released("UninstallSucceeded"), older(31*time.Second)), want{decide.DropFence, decide.UninstallUnproven}},

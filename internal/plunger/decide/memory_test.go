@@ -206,6 +206,9 @@ func TestReasons(t *testing.T) {
 		decide.SuspensionHeld: 10 * time.Minute, decide.RecoveryBackoff: 10 * time.Minute, decide.Recovered: time.Nanosecond}
 	seen := map[decide.Reason]bool{}
 	for _, r := range decide.Reasons() {
+		if r.SeveralCauses() != (r == decide.StorageRefused) {
+			t.Errorf("%s has several causes: %t", r, r.SeveralCauses())
+		}
 		if seen[r] {
 			t.Errorf("%s is listed twice", r)
 		}
