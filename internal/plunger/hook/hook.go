@@ -115,7 +115,7 @@ func (r *run) sweep(ctx context.Context, carrying []decide.Release) error {
 	var failed error
 	for _, release := range carrying {
 		outcome, err := r.releaser.LetGo(ctx, release.Namespace, release.Name, release.UID)
-		if outcome.Lifted || outcome.Removed > 0 || outcome.Unanswered && err == nil {
+		if outcome.Lifted || outcome.Yielded || outcome.Removed > 0 || outcome.Unanswered && err == nil {
 			r.say("%s", told(outcome))
 		}
 		failed = errors.Join(failed, err)

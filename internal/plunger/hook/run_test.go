@@ -82,6 +82,10 @@ func TestSweep(t *testing.T) {
 	}) {
 		t.Error("B7.3: the lifted suspension is not absent: somebody owns the field")
 	}
+	s.apply("shared", "migration", `"metadata":{}`)
+	if s.live("shared").Spec.Suspend {
+		t.Error("B2.2: what the other manager has given up stays suspended by a claim of ours")
+	}
 	s.says("deleted before helm-controller uninstalled it", "deleted Lease sweep/"+contract.LeaderElectionID)
 	if len(s.podNames()) != 0 || s.hasLease() {
 		t.Errorf("B7.2, B7.7: Pods %v, Lease %t", s.podNames(), s.hasLease())

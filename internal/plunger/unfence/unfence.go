@@ -3,11 +3,10 @@
 // for helm-controller. It is what the pre-delete hook and an operator's command
 // do; the controller itself never imports it (B5.3).
 //
-// Its invariants: every write is a JSON patch that tests the UID and what it
-// removes (B7.3), so a list that changed makes it fail instead of removing
-// another finalizer; a suspension that anybody else holds, alone or with us, is
-// not touched (B9.2); the suspension goes before the fence, so that ours never
-// stands without it (B9.3).
+// Its invariants: every write is bound to the UID and the version, or the value, that
+// was read (B7.3), so a list that changed makes it fail instead of removing another
+// finalizer; a suspension that anybody else holds, alone or with us, stays (B9.2);
+// ours goes before the fence, so that it never stands without it (B9.3).
 //
 // It must not import a manager, a cache or package write, and it reads no Secret.
 package unfence
@@ -52,8 +51,9 @@ type Outcome struct {
 	// Release is the release as it was when the last write to it was decided;
 	// nil when it was gone before any.
 	Release *decide.Release
-	// Lifted is true when our suspension was removed.
-	Lifted bool
+	// Lifted is true when our suspension was removed, Yielded when it was left to
+	// another manager who wants it too.
+	Lifted, Yielded bool
 	// Removed is the number of copies of the fence that were removed.
 	Removed int
 	// Unanswered is true when a write got no answer, and so was carried out or not:
@@ -114,18 +114,29 @@ func (u Releaser) attempt(ctx context.Context, namespace, name, uid string, outc
 }
 
 func (o *Outcome) count(s step) {
-	if s == lift {
+	switch s {
+	case lift:
 		o.Lifted = true
-		return
+	case yield:
+		o.Yielded = true
+	default:
+		o.Removed++
 	}
-	o.Removed++
 }
 
 func (u Releaser) write(ctx context.Context, r decide.Release, s step) (*unstructured.Unstructured, error) {
-	if s == lift {
+	switch s {
+	case lift:
 		return u.objects.RemoveSuspend(ctx, gather.Version(r))
+	case yield:
+		kept := kube.Fields{}
+		if r.Fenced() { // it goes by a step of its own
+			kept.Finalizers = []string{contract.Fence}
+		}
+		return u.objects.Apply(ctx, gather.Version(r), kept, false)
+	default:
+		return u.objects.RemoveFinalizerAt(ctx, gather.Version(r), int(s), contract.Fence)
 	}
-	return u.objects.RemoveFinalizerAt(ctx, gather.Version(r), int(s), contract.Fence)
 }
 
 // step is the next write: a non-negative one is the index of a fence to remove.
@@ -134,6 +145,10 @@ type step int
 const (
 	done step = -1
 	lift step = -2
+	// yield is an apply without the suspension, which leaves one that another manager
+	// wants too to that one alone. Our claim would outlive us: what that manager gave
+	// up later would stay suspended, and nobody be left to lift it (B2.2).
+	yield step = -3
 )
 
 // stepOf decides the next write (B7.3): our own suspension first; then the fence
@@ -141,6 +156,9 @@ const (
 func stepOf(r decide.Release) step {
 	if r.Suspension() == decide.Ours {
 		return lift
+	}
+	if r.Suspension() == decide.Shared {
+		return yield
 	}
 	for i := len(r.Finalizers) - 1; i >= 0; i-- {
 		if r.Finalizers[i] == contract.Fence {
@@ -150,9 +168,9 @@ func stepOf(r decide.Release) step {
 	return done
 }
 
-// Carries reports whether LetGo would write anything: a fence, or a suspension
-// that is ours alone. The latter without the former is what somebody left who
-// took the fence away; nobody but us would ever lift it.
+// Carries reports whether LetGo would write anything: a fence, or a claim of ours on
+// the suspension. The latter without the former is what somebody left who took the
+// fence away; nobody but us would ever give it up.
 func Carries(r decide.Release) bool { return stepOf(r) != done }
 
 // Sleep waits, and reports false when ctx ended first; the hook waits with it too.

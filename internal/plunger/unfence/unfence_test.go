@@ -21,7 +21,8 @@ func release(suspend bool, finalizers []string, managers ...decide.ManagedField)
 }
 
 // B7.3: our own suspension goes first, then the copies of the fence from the
-// highest index down; what another manager holds, alone or with us, stays.
+// highest index down; what another manager holds, alone or with us, stays, and of the
+// latter our claim goes (B2.2).
 func TestStepOf(t *testing.T) {
 	ours, update := owned("flux-plunger", "Apply"), owned("flux-plunger", "Update")
 	another := owned("kubectl", "Apply")
@@ -37,7 +38,8 @@ func TestStepOf(t *testing.T) {
 		"of two copies the last":                {release(false, []string{fence, other, fence, other}), 2},
 		"our suspension before the fence":       {release(true, []string{fence}, ours), lift},
 		"our suspension without a fence":        {release(true, nil, ours), lift},
-		"a co-owned suspension stays":           {release(true, []string{fence}, ours, another), 0},
+		"our share of a suspension":             {release(true, []string{fence}, ours, another), yield},
+		"our share without a fence":             {release(true, nil, ours, another), yield},
 		"a foreign suspension stays":            {release(true, []string{fence}, another), 0},
 		"ours by Update is not ours (B2.1)":     {release(true, []string{fence}, update), 0},
 		"nobody is recorded as its owner":       {release(true, []string{fence}), 0},
