@@ -3,9 +3,10 @@
 //
 // Its invariant: an event has a reason from the one list in package decide, is
 // told once per generation of its object, a refusal once for each of its causes,
-// or again only after the time that the list allows (B2.4, B5.4, B8.3), and is written straight to the API server, so
-// that it also arrives when the manager has stopped (B6.3). Telling never
-// changes what is done: an event that cannot be written is logged.
+// or again only after the time that the list allows (B2.4, B5.4, B8.3), and is
+// written straight to the API server, so that it also arrives when the manager has
+// stopped (B6.3). Telling never changes what is done: an event that cannot be
+// written is logged.
 //
 // It must not import a manager or a cache, and writes nothing but events.
 package observe
