@@ -20,6 +20,7 @@ import (
 	chartutil "helm.sh/helm/v4/pkg/chart/v2/util"
 
 	"github.com/holdfast-project/holdfast/internal/identity"
+	"github.com/holdfast-project/holdfast/internal/strictjson"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")
@@ -316,23 +317,28 @@ func TestWithPlanHash(t *testing.T) {
 	}
 }
 
-// A1.5: what is recorded re-encodes to the same bytes.
+// A1.5, A5.4: what is recorded is spelt as the loader demands it, with whatever a
+// command or an annotation holds, and so is what is sent.
 func TestManifestsAreCanonical(t *testing.T) {
-	rendered, err := Render(t.Context(), example(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, slot := range rendered.Slots {
-		if slot.Manifest == nil {
-			continue
-		}
-		var value any
-		if err := json.Unmarshal(slot.Manifest, &value); err != nil {
+	shell := with("container", `command: ["sh", "-c", "check 2>&1 && echo '<ok>' \u2028"]`, `env: [{name: URL, value: "http://x/?a=1&b=<2>"}]`)
+	for name, in := range map[string]Inputs{"the example": example(t), "a shell's words": smallInputs(t, "", shell, smallSecret)} {
+		rendered, err := Render(t.Context(), in)
+		if err != nil {
 			t.Fatal(err)
 		}
-		again, err := json.Marshal(value)
-		if err != nil || !bytes.Equal(again, slot.Manifest) {
-			t.Errorf("%s: %s\nbecomes %s (%v)", slot.Name, slot.Manifest, again, err)
+		for _, slot := range rendered.Slots {
+			sent, err := slot.Body(strings.Repeat("a", 64))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, manifest := range [][]byte{slot.Manifest, sent} {
+				if manifest == nil {
+					continue
+				}
+				if err := strictjson.Canonical(manifest); err != nil {
+					t.Errorf("%s, %s: %v:\n%s", name, slot.Name, err, manifest)
+				}
+			}
 		}
 	}
 }

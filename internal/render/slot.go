@@ -1,6 +1,7 @@
 package render
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -13,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/holdfast-project/holdfast/internal/identity"
+	"github.com/holdfast-project/holdfast/internal/strictjson"
 )
 
 // Slot is one object of the attempt.
@@ -66,7 +68,7 @@ func withPlanHash(manifest []byte, planSHA256 string) ([]byte, error) {
 			return nil, fmt.Errorf("setting the plan hash of %s %s: %w", object.GetKind(), object.GetName(), err)
 		}
 	}
-	return json.Marshal(object.Object)
+	return canonical(object.Object)
 }
 
 func jobSlot(in input, objects []object, source JobSource, secret *secretData, secrets [][]byte) (Slot, error) {
@@ -192,5 +194,16 @@ func newSlot(name identity.Slot, kind metav1.TypeMeta, meta metav1.ObjectMeta, o
 	}, err
 }
 
-// canonical is compact JSON with sorted keys, as encoding/json writes a map.
-func canonical(content map[string]any) ([]byte, error) { return json.Marshal(content) }
+// canonical is the one spelling that a plan may hold (A5.4), without white space:
+// sorted keys, and "<", ">" and "&" as they are, which encoding/json escapes.
+func canonical(content map[string]any) ([]byte, error) {
+	text, err := strictjson.Encode(content)
+	if err != nil {
+		return nil, err
+	}
+	var compact bytes.Buffer
+	if err := json.Compact(&compact, text); err != nil {
+		return nil, fmt.Errorf("encoding a manifest: %w", err)
+	}
+	return compact.Bytes(), nil
+}
