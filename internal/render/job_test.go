@@ -155,13 +155,17 @@ func TestInitContainersThatAreKept(t *testing.T) {
 	deployment := strings.Replace(smallDeployment, "- name: prepare\n        image: prepare:latest",
 		"- name: first\n        image: first@"+testDigest+"\n        startupProbe: {tcpSocket: {port: 1}}\n"+
 			"      - {name: skipped, image: skipped}\n"+
-			"      - name: sidecar\n        image: sidecar:v1@"+testDigest+"\n        restartPolicy: Always\n        startupProbe: {tcpSocket: {port: 1}}", 1)
+			"      - name: sidecar\n        image: sidecar:v1@"+testDigest+"\n        restartPolicy: Always\n        startupProbe: {tcpSocket: {port: health}}\n"+
+			"        ports: [{name: health, containerPort: 9090}]", 1)
 	kept := renderJob(t, "  initContainers: [sidecar, first]\n", deployment).Spec.Template.Spec.InitContainers
 	if len(kept) != 2 || kept[0].Name != "first" || kept[1].Name != "sidecar" {
 		t.Fatalf("got %+v", kept)
 	}
 	if kept[0].StartupProbe != nil || kept[1].StartupProbe == nil {
 		t.Errorf("the probes are %v and %v", kept[0].StartupProbe, kept[1].StartupProbe)
+	}
+	if kept[0].Ports != nil || len(kept[1].Ports) != 1 || kept[1].Ports[0].Name != "health" {
+		t.Errorf("the ports are %v and %v: the probe names one", kept[0].Ports, kept[1].Ports)
 	}
 	if kept[1].Image != "sidecar@"+testDigest {
 		t.Errorf("the image is %s", kept[1].Image)

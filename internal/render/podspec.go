@@ -56,12 +56,16 @@ func dropServing(spec *corev1.PodSpec, job JobSource) {
 	for _, c := range eachContainer(spec) {
 		c.LivenessProbe, c.ReadinessProbe, c.Lifecycle = nil, nil, nil
 		// A sidecar among the init containers is started when its startup
-		// probe says so; anything else has no use for one.
-		if c.RestartPolicy == nil {
+		// probe says so, which may name a port; anything else has no use for one.
+		sidecar := c.RestartPolicy != nil
+		if !sidecar {
 			c.StartupProbe = nil
 		}
 		c.Ports = slices.DeleteFunc(c.Ports, func(p corev1.ContainerPort) bool {
-			return p.HostPort == 0 || !job.allows(AllowHostPorts)
+			if p.HostPort == 0 {
+				return !sidecar
+			}
+			return !job.allows(AllowHostPorts)
 		})
 	}
 	spec.Hostname, spec.Subdomain, spec.SetHostnameAsFQDN = "", "", nil
