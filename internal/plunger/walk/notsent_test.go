@@ -43,7 +43,8 @@ func TestB6_6_AWriteThatWasNotSentIsNotUnknown(t *testing.T) {
 }
 
 // B9.1, B8.3: a release that is let go of unproven is named although the write that did
-// it got no answer: if it was carried out there is nothing left to look at.
+// it got no answer: if it was carried out there is nothing left to look at. A live one
+// is still there, and told of when a write is answered.
 func TestB9_1_ALostAnswerIsToldOf(t *testing.T) {
 	cuts := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }))
 	defer cuts.Close()
@@ -51,25 +52,36 @@ func TestB9_1_ALostAnswerIsToldOf(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	network := &diverted{server: &server{deleted: true}, to: to.Host}
-	w := walker(t, network, repairing())
-	for range 2 {
-		c := &walk.Case{Namespace: "ns", Name: "app"}
-		if err := w.Look(t.Context(), c); err != nil {
-			t.Fatal(err)
+	rival := decide.Release{Namespace: "ns", Name: "rival", Spec: decide.Spec{ReleaseName: "app"}}
+	for name, row := range map[string]struct {
+		server    *server
+		claimants []decide.Release
+		reason    decide.Reason
+		told      int
+	}{
+		"terminating": {&server{deleted: true}, nil, decide.UninstallUnproven, 1},
+		"live":        {&server{fenced: true}, []decide.Release{rival}, decide.StorageRefused, 0},
+	} {
+		network := &diverted{server: row.server, to: to.Host}
+		w := walker(t, network, repairing())
+		for range 2 {
+			c := &walk.Case{Namespace: "ns", Name: "app", Claimants: row.claimants}
+			if err := w.Look(t.Context(), c); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := w.Walk(t.Context(), c); err == nil {
+				t.Errorf("%s: it is not tried again", name)
+			}
 		}
-		if _, err := w.Walk(t.Context(), c); err == nil {
-			t.Error("it is not tried again")
+		told := 0
+		for _, note := range network.told {
+			if strings.HasPrefix(note, string(row.reason)+": ") {
+				told++
+			}
 		}
-	}
-	var unproven []string
-	for _, note := range network.told {
-		if strings.HasPrefix(note, string(decide.UninstallUnproven)+": ") {
-			unproven = append(unproven, note)
+		if network.writes != 2 || told != row.told {
+			t.Errorf("%s: %d writes, told %q", name, network.writes, network.told)
 		}
-	}
-	if network.writes != 2 || len(unproven) != 1 || !strings.Contains(unproven[0], "helm uninstall app") {
-		t.Errorf("%d writes, told %q", network.writes, network.told)
 	}
 }
 

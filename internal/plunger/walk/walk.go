@@ -247,9 +247,10 @@ func (w *Walker) settle(ctx context.Context, c *Case, action decide.Action, err 
 		if errors.As(err, &unknown) {
 			w.Ledger.unknown.Store(true)
 			c.Memory = c.Memory.Unanswered(action)
-			if action.Verb == decide.DropFence {
-				// If it was carried out the release may be gone, and nothing would ever
-				// name it (B9.1); if not, the next look decides the same.
+			if action.Verb == decide.DropFence && c.Release.Terminating() {
+				// If it was carried out the release is gone, and nothing would ever name
+				// it (B9.1); if not, the next look decides the same. A live one is still
+				// there to be told of then, and twice would be a second recovery.
 				w.report(ctx, c, action)
 			}
 		}
