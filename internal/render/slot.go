@@ -1,8 +1,6 @@
 package render
 
 import (
-	"bytes"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"time"
@@ -68,7 +66,7 @@ func withPlanHash(manifest []byte, planSHA256 string) ([]byte, error) {
 			return nil, fmt.Errorf("setting the plan hash of %s %s: %w", object.GetKind(), object.GetName(), err)
 		}
 	}
-	return canonical(object.Object)
+	return strictjson.Compact(object.Object)
 }
 
 func jobSlot(in input, objects []object, source JobSource, secret *secretData, secrets [][]byte) (Slot, error) {
@@ -160,7 +158,7 @@ func secretSlot(in input, secret *secretData) (Slot, error) {
 		Object:      identity.Object{APIVersion: "v1", Kind: "Secret", Namespace: meta.Namespace, Name: meta.Name},
 		SecretShape: shape,
 		secret: func() ([]byte, error) {
-			return canonical(map[string]any{
+			return strictjson.Compact(map[string]any{
 				"apiVersion": "v1", "kind": "Secret", "type": secret.kind, "data": secret.data(),
 				"metadata": map[string]any{
 					"name": meta.Name, "namespace": meta.Namespace, "labels": meta.Labels, "annotations": meta.Annotations,
@@ -186,24 +184,10 @@ func newSlot(name identity.Slot, kind metav1.TypeMeta, meta metav1.ObjectMeta, o
 	}
 	// The types always encode an empty status; a create carries none.
 	delete(content, "status")
-	manifest, err := canonical(content)
+	manifest, err := strictjson.Compact(content)
 	return Slot{
 		Name:     name,
 		Object:   identity.Object{APIVersion: kind.APIVersion, Kind: kind.Kind, Namespace: meta.Namespace, Name: meta.Name},
 		Manifest: manifest,
 	}, err
-}
-
-// canonical is the one spelling that a plan may hold (A5.4), without white space:
-// sorted keys, and "<", ">" and "&" as they are, which encoding/json escapes.
-func canonical(content map[string]any) ([]byte, error) {
-	text, err := strictjson.Encode(content)
-	if err != nil {
-		return nil, err
-	}
-	var compact bytes.Buffer
-	if err := json.Compact(&compact, text); err != nil {
-		return nil, fmt.Errorf("encoding a manifest: %w", err)
-	}
-	return compact.Bytes(), nil
 }

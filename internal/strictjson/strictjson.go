@@ -38,6 +38,19 @@ func Encode(v any) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
+// Compact is Encode without the white space: the spelling that Canonical accepts.
+func Compact(v any) ([]byte, error) {
+	text, err := Encode(v)
+	if err != nil {
+		return nil, err
+	}
+	var out bytes.Buffer
+	if err := json.Compact(&out, text); err != nil {
+		return nil, fmt.Errorf("encoding a record: %w", err)
+	}
+	return out.Bytes(), nil
+}
+
 // Sum returns the SHA-256 of data in lower-case hex.
 func Sum(data []byte) string {
 	sum := sha256.Sum256(data)
@@ -108,15 +121,15 @@ func Canonical(raw json.RawMessage) error {
 	if err := dec.Decode(&value); err != nil {
 		return fmt.Errorf("is not a JSON object: %w", err)
 	}
-	again, err := Encode(value)
+	want, err := Compact(value)
 	if err != nil {
 		return err
 	}
-	var want, got bytes.Buffer
-	if err := errors.Join(json.Compact(&want, again), json.Compact(&got, raw)); err != nil {
+	var got bytes.Buffer
+	if err := json.Compact(&got, raw); err != nil {
 		return fmt.Errorf("is not JSON: %w", err)
 	}
-	if !bytes.Equal(want.Bytes(), got.Bytes()) {
+	if !bytes.Equal(want, got.Bytes()) {
 		return errors.New("is not in canonical form")
 	}
 	return nil
