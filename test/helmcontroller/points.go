@@ -39,6 +39,8 @@ const (
 type Gate struct {
 	mu    sync.Mutex
 	stops []*Stop
+	// under are the objects of looks that are past PointRead and not at PointDone.
+	under map[types.NamespacedName]bool
 }
 
 // Stop is one arrangement to halt the stand-in at a point.
@@ -60,6 +62,14 @@ func (g *Gate) Hold(point Point, object types.NamespacedName) *Stop {
 	return s
 }
 
+// Under reports whether a look at object is under way that has passed PointRead: a
+// stop there comes too late for it.
+func (g *Gate) Under(object types.NamespacedName) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.under[object]
+}
+
 // Arrived is closed when the stand-in waits at the point.
 func (s *Stop) Arrived() <-chan struct{} { return s.arrived }
 
@@ -78,6 +88,22 @@ func (g *Gate) At(ctx context.Context, point Point, object types.NamespacedName)
 	case <-s.released:
 	case <-ctx.Done():
 	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.passed(point, object)
+}
+
+// passed notes where the look at object is.
+func (g *Gate) passed(point Point, object types.NamespacedName) {
+	switch point {
+	case PointRead:
+		if g.under == nil {
+			g.under = map[types.NamespacedName]bool{}
+		}
+		g.under[object] = true
+	case PointDone:
+		delete(g.under, object)
+	}
 }
 
 // take removes the first matching stop: each holds one look only, or a retry
@@ -91,5 +117,6 @@ func (g *Gate) take(point Point, object types.NamespacedName) *Stop {
 			return s
 		}
 	}
+	g.passed(point, object) // with the same lock as Hold: a look is stopped or known to be under way
 	return nil
 }

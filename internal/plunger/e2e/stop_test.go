@@ -152,7 +152,7 @@ func (b *bench) never(t *testing.T, key types.NamespacedName, at step) {
 
 // untilAsked returns a hook that keeps helm-controller off the release from the
 // rewrite until it is asked, where the step is that request: its own retry can be
-// quicker, and then nothing is asked.
+// quicker, and then nothing is asked. One that is under way ends before the rewrite.
 func (b *bench) untilAsked(t *testing.T, key types.NamespacedName, at step) func(request) {
 	t.Helper()
 	var stop atomic.Pointer[helmcontroller.Stop]
@@ -167,6 +167,9 @@ func (b *bench) untilAsked(t *testing.T, key types.NamespacedName, at step) func
 		case at != requestLook || r.Release != key.Name:
 		case r.Step == rewrite && r.Status == 0 && stop.Load() == nil:
 			stop.Store(b.gate.Hold(helmcontroller.PointRead, key))
+			for ended := time.Now().Add(plungertest.Settle); b.gate.Under(key) && time.Now().Before(ended); {
+				time.Sleep(time.Millisecond)
+			}
 		case r.Step == requestLook && r.Status != 0:
 			release()
 		}
